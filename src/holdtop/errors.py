@@ -1,0 +1,71 @@
+"""Every way in which holdtop says no, as a tree.
+
+::
+
+    HoldtopError                  one line for the user, and the exit status that goes with it
+    ├── UsageError          (2)   the command line or a variable is wrong
+    ├── ConfigError         (2)   a configuration file is wrong; names the file and the key
+    ├── RefusedError        (6)   an act is refused, with the reason
+    ├── GoneError           (7)   what was to be acted on is already gone
+    └── HoldError         (125)   the hold itself failed
+        ├── PlaceError            the state cannot be resolved, reached or trusted; names the path
+        │   └── StateDenied       … because this account may not; never to be called "busy"
+        ├── StateWriteError       the state cannot be written (full, read-only); CMD was not run
+        └── LockTimeout           another process holds the queue's lock for too long; names it
+
+An error's text is complete: it names the thing, and what to do about it. No caller adds to it.
+"""
+
+from __future__ import annotations
+
+
+class HoldtopError(Exception):
+    """Something that ends the command with one line on stderr and ``status``."""
+
+    status = 1
+
+
+class UsageError(HoldtopError):
+    """The command line or an environment variable is wrong."""
+
+    status = 2
+
+
+class ConfigError(HoldtopError):
+    """A configuration file is wrong. The text names the file and the key."""
+
+    status = 2
+
+
+class RefusedError(HoldtopError):
+    """An operator's act is refused; nothing was signalled or removed."""
+
+    status = 6
+
+
+class GoneError(HoldtopError):
+    """The target of an act is already gone; nothing was done."""
+
+    status = 7
+
+
+class HoldError(HoldtopError):
+    """The hold cannot be taken or kept."""
+
+    status = 125
+
+
+class PlaceError(HoldError):
+    """Where the state lives cannot be resolved, reached or trusted."""
+
+
+class StateDenied(PlaceError):
+    """This account may not do that there: a permission, not contention."""
+
+
+class StateWriteError(HoldError):
+    """The state cannot be written (disk full, read-only); the command was not run."""
+
+
+class LockTimeout(HoldError):
+    """Another process has kept the queue's lock for longer than the bound."""

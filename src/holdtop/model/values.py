@@ -1,0 +1,245 @@
+"""What one look at the box holds, as frozen values named as in ``status --json`` schema 1.
+
+The seam exists so that the live console, ``status`` and a recording all draw from one shape. ``None`` always
+means "not known", never zero and never "none"; each number carries its unit in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["info", "warning", "critical"]
+ResourceState = Literal["free", "held", "ghost", "ending", "unknown"]
+TicketState = Literal["waiting", "running", "paused", "ending"]
+FoundBy = Literal["cgroup", "descent", "session", "marker", "record", "device"]
+
+READING_NAMES = (
+    "gtt_used_bytes",
+    "gtt_total_bytes",
+    "vram_used_bytes",
+    "vram_total_bytes",
+    "gpu_busy_percent",
+    "gpu_power_watts",
+    "tctl_celsius",
+    "mem_available_bytes",
+    "mem_total_bytes",
+    "memory_pressure_some_avg10_percent",
+    "npu_busy_percent",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value of one sensor.
+
+    Exactly one of ``value`` and ``why`` is set: a value, or the reason for its absence.
+    """
+
+    value: float | None = None
+    why: str | None = None
+    #: The file it was read from, as the kernel names it (below the recorded root when there is one).
+    source: str | None = None
+    #: ``time.monotonic()`` seconds at which the read *finished*; ``None`` when never read.
+    at: float | None = None
+
+
+Readings = Mapping[str, Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One card or NPU, keyed by PCI address."""
+
+    pci_address: str
+    kind: Literal["apu", "gpu", "npu"]
+    #: The resource whose token guards it: ``gpu`` or ``npu``.
+    resource: str
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process as shown below a ticket, or as a survivor or stray."""
+
+    pid: int
+    ppid: int
+    #: Field 22 of ``/proc/PID/stat``, clock ticks since boot: with ``pid`` the process's identity.
+    start_ticks: int
+    name: str
+    #: Empty for a kernel thread or a zombie.
+    command: tuple[str, ...]
+    #: One letter of proc(5): R, S, D, T, t, Z, X, I.
+    state: str
+    uid: int | None
+    user: str | None
+    #: ``None`` on the first look: a rate needs two.
+    cpu_percent: float | None
+    rss_bytes: int | None
+    gtt_bytes: int | None
+    vram_bytes: int | None
+    memory_source: Literal["fdinfo", "kfd", "record"] | None
+    found_by: FoundBy
+    #: False when its descriptors may not be looked into: its device memory is unknown, not zero.
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The process tree of a running ticket."""
+
+    root_pid: int | None
+    process_count: int
+    rss_bytes: int | None
+    gtt_bytes: int | None
+    vram_bytes: int | None
+    #: ``read``: looked at just now. ``record``: what the hold says about itself, being closed to us.
+    source: Literal["read", "record"]
+    #: Parents before children; within one parent by pid.
+    processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WillItFit:
+    need_bytes: int
+    headroom_bytes: int | None
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    low: str
+    high: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One hold: its place in the queue, and its payload while it runs."""
+
+    id: str
+    resource: str
+    kind: Literal["holdtop", "shell"]
+    lane: str | None
+    pid: int | None
+    keeper_pid: int | None
+    start_ticks: int | None
+    uid: int | None
+    user: str | None
+    command: tuple[str, ...]
+    cwd: str | None
+    #: RFC 3339 with offset.
+    queued_at: str | None
+    #: 0 for the holder, 1 for the next one.
+    position: int
+    waited_seconds: float | None
+    held_seconds: float | None
+    deadline_at: str | None
+    state: TicketState
+    being_ended_by: str | None = None
+    #: What is armed, by its flag's name without dashes in front (``max-hold``: ``2h``).
+    limits: Mapping[str, str] = field(default_factory=dict)
+    payload: Payload | None = None
+    expected_start: ExpectedStart | None = None
+    will_it_fit: WillItFit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An entry of the queue directory in another tool's form."""
+
+    name: str
+    pid: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotTicket:
+    """An entry that looks like ours and is not to be believed, or cannot be read."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    name: str
+    queue_path: str
+    token_path: str
+    rule: Literal["flag", "variables", "state-dir-variable", "default-state-dir", "home"]
+    state: ResourceState
+    holder: Ticket | None
+    waiting: tuple[Ticket, ...]
+    foreign: tuple[Foreign, ...]
+    not_tickets: tuple[NotTicket, ...]
+    #: The last release receipt as written by the hold, or ``None``.
+    last_receipt: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something that is wrong now: up within one refresh of its cause, gone by itself."""
+
+    kind: str
+    severity: Severity
+    resource: str | None
+    ticket: str | None
+    pids: tuple[int, ...]
+    #: RFC 3339 of the first look at which it stood.
+    since: str
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Who uses the device's pool, in bytes; each ``None`` when it cannot be known."""
+
+    payload_bytes: int | None
+    survivor_bytes: int | None
+    stray_bytes: int | None
+    shared_bytes: int | None
+    unattributed_bytes: int | None
+    headroom_bytes: int | None
+    unreadable_processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    unit: str
+    active_state: str
+    sub_state: str
+    result: str
+    restarts: int | None
+    oom_policy: str | None
+    restart: str | None
+    kill_mode: str | None
+    registration: Literal["online", "offline", "unknown"]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole box at one instant."""
+
+    host: str
+    boot_id: str | None
+    #: RFC 3339 with offset.
+    taken_at: str
+    #: ``time.monotonic()`` of the look: ages are differences to this.
+    at: float
+    #: The readings of the default resource's pool.
+    readings: Readings
+    #: PCI address of the card that ``readings`` are of; ``None`` without one.
+    device: str | None
+    devices: tuple[Device, ...]
+    memory: Memory
+    containment: tuple[str, ...]
+    resources: tuple[Resource, ...]
+    #: Worst first.
+    flags: tuple[Flag, ...]
+    #: Survivors and strays themselves, for the console to select and the operator to end.
+    leftovers: tuple[Process, ...] = ()
+    runners: tuple[Runner, ...] = ()
+    #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
+    roots: tuple[str, ...] = ()
