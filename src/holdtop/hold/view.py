@@ -1,0 +1,146 @@
+"""What lies in one resource's state on disk, read without changing or blocking anything.
+
+Values only; ``holdtop.hold.look`` fills them. The console, ``status``, the operator and the waiting holds all
+judge from the same view, so that they cannot disagree about who holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Rule = Literal["flag", "variables", "state-dir-variable", "default-state-dir", "home"]
+
+
+@dataclass(frozen=True, slots=True)
+class TicketFile:
+    """A ticket as its file says, with what the kernel says about the file."""
+
+    #: The file's name, ``NNNNNNNNNN-PID``.
+    id: str
+    sequence: int
+    nonce: str
+    resource: str
+    lane: str
+    pid: int
+    start_ticks: int
+    #: Inodes of the pid and time namespaces in which ``pid`` and ``start_ticks`` are meant.
+    pidns: int | None
+    timens: int | None
+    boot_id: str
+    host: str
+    #: RFC 3339 with offset.
+    queued_at: str
+    cwd: str
+    #: Shell-quoted and redacted.
+    command: str
+    limits: Mapping[str, str]
+    #: Owner of the file: its author.
+    uid: int
+    #: Somebody holds the life lock. ``None`` when it could not be probed.
+    locked: bool | None
+    #: The identity (pid, start, boot) names a living process. ``None`` when it cannot be known from here.
+    identity_alive: bool | None
+
+    @property
+    def dead(self) -> bool:
+        """Proven: nobody holds the life lock, and the process is gone (or of another boot)."""
+        return self.locked is False and self.identity_alive is False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """The token: its existence means "held", whatever it contains."""
+
+    device: int
+    inode: int
+    uid: int
+    #: ``holdtop`` when it carries a ticket, ``shell`` when only the shell tool's first line.
+    kind: Literal["holdtop", "shell", "garbled"]
+    lane: str | None = None
+    pid: int | None = None
+    #: RFC 3339 as written by the holder; foreign text.
+    taken_at: str | None = None
+    ticket_id: str | None = None
+    nonce: str | None = None
+    #: The ticket's lines, as carried by the token.
+    ticket: TicketFile | None = None
+    #: Why it cannot be read as a token (``garbled``).
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    pid: int
+    start_ticks: int
+    name: str = ""
+    rss_bytes: int | None = None
+    gtt_bytes: int | None = None
+    vram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a running hold publishes about itself (``Q/.record/ID.json``): a claim of the file's owner."""
+
+    ticket_id: str
+    nonce: str
+    #: Owner of the file.
+    uid: int
+    state: Literal["running", "paused", "ending"]
+    keeper_pid: int | None
+    root_pid: int | None
+    root_start_ticks: int | None
+    #: RFC 3339; ``None`` without a deadline.
+    deadline_at: str | None
+    taken_at: str | None
+    limits: Mapping[str, str]
+    containment: tuple[str, ...]
+    members: tuple[RecordedProcess, ...]
+    #: RFC 3339 of the writing.
+    at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorRecord:
+    """Processes that outlived their token (``Q/.survivors/ID.json``), kept until each is dead."""
+
+    ticket_id: str
+    lane: str
+    uid: int
+    released_at: str
+    why: str
+    processes: tuple[RecordedProcess, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """An entry of the queue directory that is no ticket of ours."""
+
+    name: str
+    pid: int | None
+    why: str
+    #: True when it looks like another tool's ticket, False when it looks like ours and is not believable.
+    foreign: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    resource: str
+    queue_path: str
+    token_path: str
+    rule: Rule
+    #: By sequence, the running one included.
+    tickets: tuple[TicketFile, ...] = ()
+    entries: tuple[QueueEntry, ...] = ()
+    token: TokenFile | None = None
+    records: Mapping[str, Record] = field(default_factory=dict)
+    survivors: tuple[SurvivorRecord, ...] = ()
+    #: Ticket ids with a stop request, and who asked (user name).
+    stops: Mapping[str, str] = field(default_factory=dict)
+    #: Ticket ids with an unexpired claim, and whose it is (``being ended by``).
+    claims: Mapping[str, str] = field(default_factory=dict)
+    last_receipt: Mapping[str, object] | None = None
+    #: Why (parts of) the state could not be read; empty when all of it could.
+    problems: tuple[str, ...] = ()
