@@ -1,0 +1,94 @@
+"""The few Linux calls that Python's standard library does not have, in one place.
+
+Each function names the manual page it follows. All raise ``OSError`` with the kernel's errno.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from dataclasses import dataclass
+
+PR_SET_CHILD_SUBREAPER = 36
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+PIDFD_SIGNAL_PROCESS_GROUP = 4  # pidfd_send_signal(2), Linux 6.9
+WALL = 0x40000000  # __WALL of waitpid(2): clone children too
+
+IN_ATTRIB = 0x004
+IN_CLOSE_WRITE = 0x008
+IN_MOVED_FROM = 0x040
+IN_MOVED_TO = 0x080
+IN_CREATE = 0x100
+IN_DELETE = 0x200
+IN_DELETE_SELF = 0x400
+IN_MOVE_SELF = 0x800
+
+_PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes), include/uapi/linux/pidfd.h
+_PIDFD_INFO_EXIT = 1 << 3
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int) -> int:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def become_subreaper() -> None:
+    """Inherit every orphan below this process (PR_SET_CHILD_SUBREAPER(2const))."""
+    _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def rename_special(old_dir: int, old: str, new_dir: int, new: str, flags: int) -> None:
+    """renameat2(2) with RENAME_NOREPLACE or RENAME_EXCHANGE; EINVAL or ENOSYS where it is impossible."""
+    _check(_libc.renameat2(old_dir, os.fsencode(old), new_dir, os.fsencode(new), flags))
+
+
+def exchange_possible(error: OSError) -> bool:
+    """False when the failure means that this kernel or file system has no such rename."""
+    return error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def inotify_open() -> int:
+    """A non-blocking inotify descriptor; EMFILE at the user's limit (128 instances by default)."""
+    return _check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+
+
+def inotify_watch(fd: int, path: str, mask: int) -> int:
+    """Add a watch on ``path``, never following a link (inotify(7), IN_DONT_FOLLOW)."""
+    return _check(_libc.inotify_add_watch(fd, os.fsencode(path), mask | 0x02000000))
+
+
+@dataclass(frozen=True, slots=True)
+class PidfdInfo:
+    """What the kernel tells about a pidfd's process, dead ones included."""
+
+    #: A wait status (``os.WIFSIGNALED`` …), once the process has been reaped; ``None`` before.
+    wait_status: int | None
+
+
+def pidfd_info(pidfd: int) -> PidfdInfo | None:
+    """PIDFD_GET_INFO (ioctl_pidfd(2const)); ``None`` on a kernel without it (before 6.13; exit status: 6.15)."""
+    buffer = bytearray(64)
+    struct.pack_into("Q", buffer, 0, _PIDFD_INFO_EXIT)
+    try:
+        fcntl.ioctl(pidfd, _PIDFD_GET_INFO, buffer)
+    except OSError:
+        return None
+    (mask,) = struct.unpack_from("Q", buffer, 0)
+    status = struct.unpack_from("i", buffer, 60)[0] if mask & _PIDFD_INFO_EXIT else None
+    return PidfdInfo(status)
+
+
+def set_thread_uid(uid: int) -> None:
+    """Change the effective uid of the *calling thread* alone (setresuid(2), raw: libc would change all)."""
+    syscall_number = {"x86_64": 117, "aarch64": 147}.get(os.uname().machine)
+    if syscall_number is None:
+        raise OSError(errno.ENOSYS, "setresuid is not known for this machine")
+    _check(_libc.syscall(syscall_number, ctypes.c_long(-1), ctypes.c_long(uid), ctypes.c_long(-1)))

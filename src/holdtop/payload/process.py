@@ -1,0 +1,194 @@
+"""What a process *is*: (pid, start time), held by a pidfd. A pid alone is only a name.
+
+Source of all facts: ``/proc/PID/stat`` (proc_pid_stat(5)), read as if an enemy had written the name in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from holdtop.payload import linux
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process for as long as the machine is up: its pid and start time in clock ticks since boot."""
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of ``/proc/PID/stat`` that a hold needs."""
+
+    pid: int
+    name: str
+    state: str
+    ppid: int
+    pgrp: int
+    session: int
+    threads: int
+    start_ticks: int
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.pid, self.start_ticks)
+
+    @property
+    def dead(self) -> bool:
+        """A zombie with no other thread. A zombie *leader* whose threads run is alive."""
+        return self.state in "ZXx" and self.threads <= 1
+
+
+class UnreadableProcess(Exception):
+    """The process exists, but nothing may be learned about it from here (hidepid, a container)."""
+
+
+def parse_stat(raw: bytes) -> Stat:
+    """Parse one stat line. The name may hold anything, ``)`` and newlines too: the last ``)`` ends it.
+
+    Raises ``ValueError`` when it is no stat line.
+    """
+    opening, closing = raw.index(b"("), raw.rindex(b")")
+    rest = raw[closing + 2 :].split()
+    if len(rest) < 20:
+        raise ValueError("stat line is cut short")
+    return Stat(
+        pid=int(raw[:opening]),
+        name=os.fsdecode(raw[opening + 1 : closing]),
+        state=os.fsdecode(rest[0]),
+        ppid=int(rest[1]),
+        pgrp=int(rest[2]),
+        session=int(rest[3]),
+        threads=int(rest[17]),
+        start_ticks=int(rest[19]),
+    )
+
+
+def read_stat(pid: int) -> Stat | None:
+    """The process's stat, or ``None`` when it is gone. Raises ``UnreadableProcess`` when it may not be read."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return parse_stat(file.read(4096))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise UnreadableProcess(f"/proc/{pid}/stat: {error.strerror}") from error
+    except ValueError:
+        return None
+
+
+def scan() -> dict[int, Stat]:
+    """Every process that ``/proc`` shows now. A process that ends meanwhile is simply missing."""
+    table: dict[int, Stat] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(UnreadableProcess):
+                if stat := read_stat(int(entry)):
+                    table[stat.pid] = stat
+    return table
+
+
+def own_identity() -> Identity:
+    stat = read_stat(os.getpid())
+    if stat is None:
+        raise UnreadableProcess("/proc does not show this very process")
+    return stat.identity
+
+
+def is_alive(identity: Identity) -> bool | None:
+    """True: this very process runs. False: proven gone, recycled or dead and unreaped. None: cannot be known.
+
+    An empty ``/proc`` entry proves nothing where ``hidepid`` is set; ``pidfd_open`` tells then.
+    """
+    try:
+        stat = read_stat(identity.pid)
+    except UnreadableProcess:
+        return None
+    if stat is not None:
+        return stat.start_ticks == identity.start_ticks and not stat.dead
+    try:
+        os.close(os.pidfd_open(identity.pid))
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # EINVAL is a thread's id: there is no process of that pid.
+        return None
+    return None
+
+
+class Pinned:
+    """A process held by a pidfd whose start time was checked: signals reach it, or nobody."""
+
+    def __init__(self, identity: Identity) -> None:
+        """Raises ``ProcessLookupError`` when that process is gone, whoever has its pid now."""
+        if identity.pid <= 1:
+            raise PermissionError(errno.EPERM, f"pid {identity.pid} is never signalled")
+        self.identity = identity
+        try:
+            self.fd = os.pidfd_open(identity.pid)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ProcessLookupError(errno.ESRCH, f"{identity.pid} is no process") from error
+            raise
+        stat = read_stat(identity.pid)
+        if stat is None or stat.start_ticks != identity.start_ticks:
+            self.close()
+            raise ProcessLookupError(errno.ESRCH, f"pid {identity.pid} is another process now")
+
+    def send(self, signum: signal.Signals) -> None:
+        """Raises ``ProcessLookupError`` or ``PermissionError``."""
+        signal.pidfd_send_signal(self.fd, signum)
+
+    def send_group(self, signum: signal.Signals) -> None:
+        """Signal the process's whole group in one step; ``OSError`` before Linux 6.9."""
+        signal.pidfd_send_signal(self.fd, signum, None, linux.PIDFD_SIGNAL_PROCESS_GROUP)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def __enter__(self) -> Pinned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ProcessTable:
+    """One pass over ``/proc``, with the questions a hold asks of it."""
+
+    def __init__(self, stats: dict[int, Stat] | None = None) -> None:
+        self.stats = scan() if stats is None else stats
+
+    @cached_property
+    def children(self) -> dict[int, list[int]]:
+        below: dict[int, list[int]] = {}
+        for stat in self.stats.values():
+            below.setdefault(stat.ppid, []).append(stat.pid)
+        return below
+
+    def descendants(self, pid: int) -> Iterator[int]:
+        """Every pid below ``pid``, parents first, ``pid`` itself not included."""
+        waiting = list(self.children.get(pid, ()))
+        seen = {pid}
+        while waiting:
+            current = waiting.pop(0)
+            if current not in seen:
+                seen.add(current)
+                yield current
+                waiting.extend(self.children.get(current, ()))
+
+    def ancestors(self, pid: int) -> Iterator[int]:
+        """The pids above ``pid``, nearest first."""
+        seen = {pid}
+        while (stat := self.stats.get(pid)) and stat.ppid not in seen and stat.ppid > 0:
+            pid = stat.ppid
+            seen.add(pid)
+            yield pid
