@@ -1,0 +1,127 @@
+"""The words between the payload's keeper and whoever holds something for it.
+
+The keeper knows no queue: it is handed a ``Custody``, asks it whether the payload must end, and tells it at the
+very end what is left. ``hold`` implements it with a token; ``guard`` and nested runs with nothing to give back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from holdtop.payload.process import Identity
+
+LeftWhy = Literal["unkillable", "not permitted", "spared"]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Why a payload ends."""
+
+    #: ``exited``, ``max-hold``, ``TERM``, ``INT``, ``HUP``, ``QUIT``, ``stop``, ``evicted``, ``token-lost``, …
+    reason: str
+    #: The exit status that goes with it; ``None``: the payload's own.
+    status: int | None
+    #: One sentence for stderr and the event; empty when there is nothing to say.
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process of the payload."""
+
+    identity: Identity
+    name: str
+    #: ``None`` when it could not be read any more.
+    uid: int | None
+    found_by: Literal["descent", "marker", "record"]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a member that did not end by itself."""
+
+    member: Member
+    #: ``TERM``, ``KILL``, or ``by itself``.
+    ended_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A member that is still there."""
+
+    member: Member
+    why: LeftWhy
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How the payload ended."""
+
+    end: End
+    #: The root's wait status (``os.waitstatus_to_exitcode``), ``None`` when nobody saw it.
+    root_wait_status: int | None
+    fates: tuple[Fate, ...] = ()
+    left: tuple[Left, ...] = ()
+    #: ``ECHILD`` when the kernel itself said that nothing is left; ``None`` when only a scan did.
+    proof: str | None = None
+    #: The command could not be executed: what to say.
+    launch_error: str | None = None
+
+    def remaining(self, why: LeftWhy) -> tuple[Left, ...]:
+        return tuple(left for left in self.left if left.why == why)
+
+
+class Custody(Protocol):
+    """What is kept for the payload while it lives. Every call returns quickly and never blocks."""
+
+    def fds(self) -> Sequence[int]:
+        """Descriptors whose readability means: ask ``check`` again."""
+        ...
+
+    def check(self) -> End | None:
+        """Whether the payload has to end now. Called on every wake-up, at least once a second."""
+        ...
+
+    def started(self, root: Identity) -> None: ...
+
+    def running(self, members: Collection[Member]) -> None:
+        """A look at the living payload, every few seconds."""
+        ...
+
+    def ending(self, end: End) -> None: ...
+
+    def other_holds(self) -> Collection[int]:
+        """Pids of other live holds on this box: a process above one of them may belong to others."""
+        ...
+
+    def conclude(self, report: Report) -> None:
+        """Release what is held, or say why not. Called once, by the keeper or else by its heir."""
+        ...
+
+
+class NoCustody:
+    """Nothing is held: ``guard``, and a run nested inside its own hold."""
+
+    def fds(self) -> Sequence[int]:
+        return ()
+
+    def check(self) -> End | None:
+        return None
+
+    def started(self, root: Identity) -> None:
+        pass
+
+    def running(self, members: Collection[Member]) -> None:
+        pass
+
+    def ending(self, end: End) -> None:
+        pass
+
+    def other_holds(self) -> Collection[int]:
+        return ()
+
+    def conclude(self, report: Report) -> None:
+        pass

@@ -1,0 +1,161 @@
+"""Ending a tree: one implementation, one grace and one bound for every door.
+
+TERM to each member, KILL after the grace, and then not "nothing was seen" but the kernel's own word: ECHILD from
+a subreaper's wait means that no descendant is left (PR_SET_CHILD_SUBREAPER(2const), waitpid(2) with __WALL).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from signal import Signals
+
+from holdtop.payload import linux
+from holdtop.payload.custody import Fate, Left, LeftWhy, Member
+from holdtop.payload.members import Found, Scope, find, recorded
+from holdtop.payload.process import Identity, Pinned
+
+#: After KILL, this long until processes that we may not signal are given up, in seconds.
+DENIED_WAIT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long an ending may take, in seconds."""
+
+    #: From TERM to KILL.
+    grace: float = 10.0
+    #: From KILL until what is still alive is called unkillable.
+    survive_wait: float = 60.0
+
+
+@dataclass(slots=True)
+class Reaper:
+    """Collects this process's dead children and remembers the root's status."""
+
+    root_pid: int
+    root_wait_status: int | None = None
+    #: True once the kernel said that there is no child left, at the time of the last call.
+    childless: bool = False
+    #: Signal that has stopped the root, until it is continued.
+    root_stopped_by: int | None = None
+
+    def reap(self) -> None:
+        self.childless = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | linux.WALL)
+            except ChildProcessError:
+                self.childless = True
+                return
+            if pid == 0:
+                return
+            if pid == self.root_pid:
+                if os.WIFSTOPPED(status):
+                    self.root_stopped_by = os.WSTOPSIG(status)
+                else:
+                    self.root_wait_status = status
+
+
+@dataclass(slots=True)
+class Ending:
+    """The end of one payload. ``run`` returns when it is over or its bound has passed."""
+
+    scope: Scope
+    bounds: Bounds
+    #: ``None`` where this process is no ancestor (recovery): then there is no kernel's proof.
+    reaper: Reaper | None
+    other_holds: Callable[[], Collection[int]]
+    #: Members known by (pid, start) from a record, for a payload without a subreaper.
+    known: Collection[Identity] = ()
+    #: Told of each signal sent: member and signal name.
+    progress: Callable[[Member, str], None] = lambda _member, _signal: None
+    _seen: dict[Identity, Member] = field(default_factory=dict)
+    _sent: dict[Identity, str] = field(default_factory=dict)
+    _denied: set[Identity] = field(default_factory=set)
+
+    def run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
+        """Fates of what ended, what is left, and the proof. ``wait(seconds)`` may return early."""
+        kill_at = time.monotonic() + self.bounds.grace
+        give_up = kill_at + self.bounds.survive_wait
+        pause = 0.002
+        while True:
+            found, over = self._look()
+            now = time.monotonic()
+            denied = self._denied.issuperset(member.identity for member in found.members)
+            if over or now >= give_up or (found.members and denied and now >= kill_at + DENIED_WAIT):
+                return self._conclude(found)
+            self._signal(found, Signals.SIGKILL if now >= kill_at else Signals.SIGTERM)
+            limit = kill_at if now < kill_at else give_up
+            wait(max(0.0, min(pause, limit - now)))
+            pause = min(pause * 2, 0.1) if found.members else 0.002
+
+    def _look(self) -> tuple[Found, bool]:
+        """Reap, look, and say whether nothing is left. Reaping again after the look closes the gap between."""
+        found = find(self.scope, self.other_holds)
+        if self.known:
+            seen = {member.identity for member in found.members}
+            extra = (m for m in recorded(self.known, found.table) if m.identity not in seen)
+            found = Found((*found.members, *extra), found.spared, found.table)
+        for member in found.members:
+            self._seen.setdefault(member.identity, member)
+        if self.reaper is None:
+            return found, not found.members
+        self.reaper.reap()
+        return found, not found.members and (self.reaper.childless or bool(found.spared))
+
+    def _signal(self, found: Found, signum: Signals) -> None:
+        ours = {member.identity.pid for member in found.members}
+        for member in found.members:
+            if signum == Signals.SIGTERM and member.identity in self._sent:
+                continue
+            try:
+                with Pinned(member.identity) as pinned:
+                    self._send(pinned, signum, member, found, ours)
+                self._denied.discard(member.identity)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                self._denied.add(member.identity)
+
+    def _send(
+        self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]
+    ) -> None:
+        first = self._sent.get(member.identity) != signum.name
+        pinned.send(signum)
+        if signum == Signals.SIGTERM:
+            # A stopped process keeps a TERM pending for ever.
+            pinned.send(Signals.SIGCONT)
+        elif self._whole_group_is_ours(member, found, ours):
+            # Faster than any fork chain that stays in its group: one call reaches every link of it.
+            with contextlib.suppress(OSError):
+                pinned.send_group(signum)
+        self._sent[member.identity] = signum.name
+        if first:
+            self.progress(member, signum.name)
+
+    @staticmethod
+    def _whole_group_is_ours(member: Member, found: Found, ours: Collection[int]) -> bool:
+        stats = found.table.stats
+        stat = stats.get(member.identity.pid)
+        return stat is not None and all(
+            other.pid in ours or other.dead for other in stats.values() if other.pgrp == stat.pgrp
+        )
+
+    def _conclude(self, found: Found) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
+        living = {member.identity: member for member in found.members}
+        fates = tuple(
+            Fate(member, self._sent.get(identity, "SIGnone").removeprefix("SIG"))
+            for identity, member in self._seen.items()
+            if identity not in living
+        )
+        left = [Left(member, self._why(identity)) for identity, member in living.items()]
+        left += [Left(member, "spared") for member in found.spared]
+        proof = "ECHILD" if self.reaper and self.reaper.childless and not left else None
+        return tuple(fate for fate in fates if fate.ended_by != "none"), tuple(left), proof
+
+    def _why(self, identity: Identity) -> LeftWhy:
+        return "not permitted" if identity in self._denied else "unkillable"
