@@ -7,6 +7,7 @@ them where it is safe. That is how a hold starts without a window.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Iterable
 from types import FrameType
@@ -42,11 +43,24 @@ class SignalInbox:
         except BlockingIOError:
             return []
 
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but not through a signal (SIGCHLD above all). What arrived is forgotten."""
+        if ready((self.fd,), seconds):
+            self.drain()
+
     def close(self) -> None:
         """Forget the pipe; the dispositions stay as they are."""
         signal.set_wakeup_fd(-1)
         os.close(self.fd)
         os.close(self._write)
+
+
+def ready(fds: Iterable[int], seconds: float) -> list[int]:
+    """Those of ``fds`` that can be read or have ended, after ``seconds`` at most (poll(2): no limit of 1024)."""
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return [fd for fd, _ in poller.poll(max(0.0, seconds) * 1000)]
 
 
 def capture() -> SignalInbox:

@@ -1,0 +1,48 @@
+"""Messages between supervisor and keeper: one JSON object a packet; a closed channel is the other's death."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from holdtop.payload.custody import End
+
+
+class Channel:
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._socket = end
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, Channel]:
+        one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(one), cls(other)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, kind: str, **content: object) -> None:
+        """Quietly nothing when the other side is gone: its pidfd tells that, and better."""
+        try:
+            self._socket.send(json.dumps({"kind": kind, **content}).encode())
+        except OSError:
+            return
+
+    def send_end(self, end: End) -> None:
+        self.send("end", reason=end.reason, status=end.status, text=end.text)
+
+    def receive(self) -> Iterator[dict[str, Any]]:
+        """All that has arrived."""
+        while True:
+            try:
+                packet = self._socket.recv(65536)
+            except OSError:
+                return
+            if not packet:
+                return
+            yield json.loads(packet)
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,165 @@
+"""The keeper: the inner of a hold's two processes. It starts the payload, watches it, ends it, and concludes.
+
+It is a subreaper in a process group of its own, below the supervisor and above the payload, and watches the
+supervisor by pidfd: when that one is killed, the keeper ends the payload and releases what is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from holdtop.payload import linux
+from holdtop.payload.channel import Channel
+from holdtop.payload.custody import Custody, End, Report
+from holdtop.payload.ending import Bounds, Ending, Reaper
+from holdtop.payload.launch import Command, LaunchError, start
+from holdtop.payload.members import Scope, find
+from holdtop.payload.process import Identity, UnreadableProcess, read_stat
+from holdtop.payload.signals import SignalInbox, ready
+
+#: The keeper looks around at least this often, in seconds.
+TICK = 1.0
+#: What is published about the payload is renewed this often, in seconds.
+PUBLISH_EVERY = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One payload: what to start, how long it may run, how it ends, and what is held for it."""
+
+    command: Command
+    #: Id and nonce, as in the payload's ``HOLDTOP_RUN``.
+    mark: str
+    custody: Custody
+    bounds: Bounds = Bounds()
+    #: Seconds of CLOCK_MONOTONIC (suspend does not count); ``None`` for no limit.
+    max_hold: float | None = None
+
+
+def exit_status(report: Report) -> int:
+    """The hold's exit status: the end's own, else the payload's (128+n when it died of signal n)."""
+    if report.end.status is not None:
+        return report.end.status
+    if report.root_wait_status is None:
+        return 125
+    code = os.waitstatus_to_exitcode(report.root_wait_status)
+    return code if code >= 0 else 128 - code
+
+
+def end_by_signal(signum: signal.Signals) -> End:
+    """TERM, INT, HUP or QUIT to the hold."""
+    return End(signum.name.removeprefix("SIG"), 128 + signum, f"ended by {signum.name}")
+
+
+class Keeper:
+    def __init__(self, run: Run, inbox: SignalInbox, channel: Channel, supervisor_pid: int) -> None:
+        self._run = run
+        self._inbox = inbox
+        self._channel = channel
+        self._supervisor_pid = supervisor_pid
+        self._supervisor = _pin_parent(supervisor_pid)
+        self._deadline = None if run.max_hold is None else time.monotonic() + run.max_hold
+        self._published_at = time.monotonic()
+        supervisor = () if self._supervisor is None else (self._supervisor,)
+        self._news = (inbox.fd, channel.fileno(), *run.custody.fds(), *supervisor)
+
+    def keep(self, terminal_fd: int | None) -> None:
+        """The whole life of the payload."""
+        linux.become_subreaper()
+        end = self._run.custody.check() or self._end_from_outside()
+        if end:
+            # Between the take and the start: whoever removed the ticket wants no payload at all.
+            self._finish(Report(end if end.reason != "evicted" else End("evicted", 120, end.text), None))
+            return
+        try:
+            root = start(self._run.command, terminal_fd=terminal_fd, hup_ignored=self._inbox.hup_ignored)
+        except LaunchError as error:
+            self._channel.send("say", text=str(error))
+            self._finish(Report(End("not started", error.status), None, launch_error=str(error)))
+            return
+        self._channel.send("started", pid=root.pid, start=root.start_ticks)
+        self._run.custody.started(root)
+        scope = Scope(root, self._run.mark, os.getuid(), reaper=os.getpid())
+        reaper = Reaper(root.pid)
+        end = self._watch(scope, reaper)
+        self._run.custody.ending(end)
+        self._channel.send("ending", text=end.text)
+        ending = Ending(scope, self._run.bounds, reaper, self._run.custody.other_holds)
+        fates, left, proof = ending.run(self._inbox.sleep)
+        reaper.reap()
+        self._finish(Report(end, reaper.root_wait_status, fates, left, proof))
+
+    def _finish(self, report: Report) -> None:
+        self._run.custody.conclude(report)
+        root = report.root_wait_status
+        died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
+        self._channel.send("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
+        self._continue_supervisor()
+
+    def _watch(self, scope: Scope, reaper: Reaper) -> End:
+        while True:
+            reaper.reap()
+            if reaper.root_wait_status is not None:
+                return End("exited", None)
+            end = self._end_from_outside() or self._end_from_inside(scope.root, reaper)
+            if end:
+                return end
+            self._tick(scope)
+            left = TICK if self._deadline is None else self._deadline - time.monotonic()
+            ready(self._news, min(TICK, left))
+
+    def _end_from_outside(self) -> End | None:
+        """Signals, the supervisor's word, and its death."""
+        for message in self._channel.receive():
+            if message["kind"] == "end":
+                return End(message["reason"], message["status"], message["text"])
+        for signum in self._inbox.drain():
+            if signum not in (signal.SIGCHLD, signal.SIGCONT):
+                return end_by_signal(signum)
+        if os.getppid() != self._supervisor_pid:
+            return End("supervisor-killed", 125, "the hold's outer process is gone")
+        return None
+
+    def _end_from_inside(self, root: Identity, reaper: Reaper) -> End | None:
+        """The deadline, what is held, and a root that has stopped itself."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return End("max-hold", 124, f"the hold's time is over (--max-hold {self._run.max_hold:g} s)")
+        if reaper.root_stopped_by is None:
+            return self._run.custody.check()
+        signum, reaper.root_stopped_by = reaper.root_stopped_by, None
+        if signum in (signal.SIGTTIN, signal.SIGTTOU):
+            return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
+        if signum != signal.SIGSTOP or self._run.max_hold is None:
+            self._channel.send("say", text="a held accelerator is not suspended: the payload was continued")
+        with contextlib.suppress(OSError):
+            os.killpg(root.pid, signal.SIGCONT)
+        return None
+
+    def _tick(self, scope: Scope) -> None:
+        self._continue_supervisor()
+        if time.monotonic() - self._published_at >= PUBLISH_EVERY:
+            self._published_at = time.monotonic()
+            self._run.custody.running(find(scope, self._run.custody.other_holds).members)
+
+    def _continue_supervisor(self) -> None:
+        """A stopped supervisor hears no TERM and never exits."""
+        with contextlib.suppress(OSError, UnreadableProcess):
+            stat = read_stat(self._supervisor_pid)
+            if stat and stat.state == "T" and self._supervisor is not None:
+                signal.pidfd_send_signal(self._supervisor, signal.SIGCONT)
+
+
+def _pin_parent(pid: int) -> int | None:
+    """A pidfd of the parent, if it is still ``pid`` once the descriptor is held."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if os.getppid() != pid:
+        os.close(fd)
+        return None
+    return fd

@@ -1,0 +1,176 @@
+"""The supervisor: the outer of a hold's two processes, the one whose pid others know.
+
+It passes signals on to the keeper, lends the terminal, and is the keeper's heir: when the keeper is killed, every
+orphan of the payload falls to the supervisor, which ends them and concludes in its stead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdtop.payload import linux
+from holdtop.payload.channel import Channel
+from holdtop.payload.custody import End, Report
+from holdtop.payload.ending import Ending, Reaper
+from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, exit_status
+from holdtop.payload.members import Scope
+from holdtop.payload.process import Identity, UnreadableProcess, own_identity, read_stat
+from holdtop.payload.signals import ENDING, SignalInbox, ready
+from holdtop.payload.starter import Starter
+from holdtop.payload.terminal import Terminal, in_foreground
+
+#: Beyond grace and survive wait, this long until a keeper that does not answer is replaced, in seconds.
+KEEPER_SLACK = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    status: int
+    #: The hold should die of this signal itself, so that a shell loop around it stops.
+    die_of: signal.Signals | None = None
+
+
+class Supervisor:
+    def __init__(self, run: Run, inbox: SignalInbox, starter: Starter, say: Callable[[str], None]) -> None:
+        self._run = run
+        self._inbox = inbox
+        self._starter = starter
+        self._say = say
+        self._terminal = Terminal.lendable()
+        # Until the keeper tells the root, every descendant of ours that is younger than we are is the payload.
+        self._root = own_identity()
+        self._end: End | None = None
+        self._end_by: float | None = None
+        self._interrupted_by_key = False
+        self._done: Result | None = None
+
+    def supervise(self) -> Result:
+        """Start the keeper, see the payload through to its end, and return the hold's status."""
+        linux.become_subreaper()
+        channel, keepers = Channel.pair()
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        keeper = os.fork()
+        if keeper == 0:
+            channel.close()
+            self._become_keeper(keepers, os.getppid(), blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        keepers.close()
+        pidfd = os.pidfd_open(keeper)
+        try:
+            self._watch(channel, keeper, pidfd)
+            return self._done or self._inherit()
+        finally:
+            os.close(pidfd)
+            if self._terminal:
+                self._terminal.take_back()
+
+    def _become_keeper(self, channel: Channel, supervisor: int, blocked: set[int | signal.Signals]) -> None:
+        """In the child: never returns into the supervisor's code."""
+        try:
+            hup_ignored = self._inbox.hup_ignored
+            self._inbox.close()
+            inbox = SignalInbox((*ENDING, signal.SIGCHLD, signal.SIGCONT), hup_ignored=hup_ignored)
+            os.setpgid(0, 0)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            terminal = self._terminal.fd if self._terminal else None
+            Keeper(self._run, inbox, channel, supervisor).keep(terminal)
+        except BaseException as error:
+            # The supervisor inherits and ends the payload; this is only the reason for the log.
+            channel.send("say", text=f"the keeper failed: {error!r}")
+        finally:
+            os._exit(0)
+
+    def _watch(self, channel: Channel, keeper: int, pidfd: int) -> None:
+        """Until the keeper is gone."""
+        while True:
+            ready = self._wait_for_news(channel.fileno(), pidfd)
+            self._hear(channel)
+            if pidfd in ready:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(keeper, 0)
+                self._hear(channel)
+                return
+            self._heed_signals(channel)
+            if self._starter.fd in ready or self._starter.ended:
+                self._ask_to_end(channel, self._starter.check())
+            self._keep_keeper_going(keeper, pidfd)
+
+    def _wait_for_news(self, *others: int) -> list[int]:
+        """Descriptors with something to read. While the starter's verdict is out, it is asked every 0.1 s."""
+        fds = [self._inbox.fd, *others]
+        if self._starter.fd is not None and not self._starter.ended:
+            fds.append(self._starter.fd)
+        return ready(fds, 0.1 if self._starter.ended else TICK)
+
+    def _hear(self, channel: Channel) -> None:
+        for message in channel.receive():
+            match message["kind"]:
+                case "started":
+                    self._root = Identity(message["pid"], message["start"])
+                case "say" | "ending":
+                    if message["text"]:
+                        self._say(message["text"])
+                    if message["kind"] == "ending":
+                        self._limit_ending()
+                case "done":
+                    self._done = Result(message["status"], self._death(message))
+
+    def _death(self, message: dict[str, int | str]) -> signal.Signals | None:
+        """After a terminal's Ctrl-C the hold dies of INT as well: a shell reads that as "stop the loop"."""
+        by_payload = (
+            message["reason"] == "exited" and self._terminal and message["root_died_of"] == signal.SIGINT
+        )
+        by_hold = message["reason"] == "INT" and self._interrupted_by_key
+        return signal.SIGINT if by_payload or by_hold else None
+
+    def _heed_signals(self, channel: Channel) -> None:
+        for signum in self._inbox.drain():
+            if signum == signal.SIGCONT:
+                self._lend_terminal()
+            elif signum != signal.SIGCHLD:
+                self._interrupted_by_key = signum == signal.SIGINT and in_foreground()
+                self._ask_to_end(channel, end_by_signal(signum))
+
+    def _ask_to_end(self, channel: Channel, end: End | None) -> None:
+        if end and self._end is None:
+            self._end = end
+            channel.send_end(end)
+            self._limit_ending()
+
+    def _limit_ending(self) -> None:
+        bounds = self._run.bounds
+        if self._end_by is None:
+            self._end_by = time.monotonic() + bounds.grace + bounds.survive_wait + KEEPER_SLACK
+
+    def _lend_terminal(self) -> None:
+        """A shell's ``fg``: the hold came to the foreground, so the payload does."""
+        if self._terminal is None:
+            self._terminal = Terminal.lendable()
+            if self._terminal:
+                self._terminal.lend(self._root.pid)
+
+    def _keep_keeper_going(self, keeper: int, pidfd: int) -> None:
+        with contextlib.suppress(OSError, UnreadableProcess):
+            stat = read_stat(keeper)
+            if stat and stat.state == "T":
+                signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+            if self._end_by is not None and time.monotonic() > self._end_by:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    def _inherit(self) -> Result:
+        """The keeper was killed: its orphans are ours now."""
+        end = self._end or End("keeper-killed", 125, "the hold's inner process was killed")
+        self._say(f"{end.text}; ending the payload")
+        self._run.custody.ending(end)
+        scope = Scope(self._root, self._run.mark, os.getuid(), reaper=os.getpid())
+        reaper = Reaper(self._root.pid)
+        ending = Ending(scope, self._run.bounds, reaper, self._run.custody.other_holds)
+        fates, left, proof = ending.run(self._inbox.sleep)
+        report = Report(end, reaper.root_wait_status, fates, left, proof)
+        self._run.custody.conclude(report)
+        return Result(exit_status(report))
