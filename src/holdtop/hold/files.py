@@ -1,0 +1,226 @@
+"""The state directory, opened by descriptors: no link is followed, nothing blocks, nothing foreign is trusted.
+
+Several accounts write here and one of them may run unreviewed code, so every name below the root is opened with
+O_NOFOLLOW from its directory's descriptor (openat(2)), regular files with one link only, capped in size.
+This is the one place where the state's ``OSError`` become holdtop's errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import NoReturn
+
+from holdtop.errors import HoldError, PlaceError, StateDenied, StateWriteError
+from holdtop.payload import linux
+
+DIRECTORY_MODE = 0o2770
+STICKY_MODE = 0o3770
+FILE_MODE = 0o640
+#: No file of the state is read beyond this, in bytes.
+SIZE_LIMIT = 64 * 1024
+#: Prefix of what is written aside before it is linked or renamed in.
+ASIDE = ".new-"
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+
+
+class Untrusted(Exception):
+    """The entry is not what we would have written: a link, no regular file, several names, or too large."""
+
+
+class Dir:
+    """An open directory of the state. Names are single components; they are bytes-safe through surrogateescape."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        #: For messages only; nothing is opened by it.
+        self.path = path
+
+    @classmethod
+    def root(cls, path: str) -> Dir:
+        """Open the state's root (links in it are the owner's business). Raises ``PlaceError``."""
+        try:
+            return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
+        except OSError as error:
+            refuse(error, path, "open the directory")
+
+    def sub(self, name: str, *, make: int | None = None) -> Dir:
+        """Open a directory below, making it with mode ``make`` when it is missing. Raises ``PlaceError``."""
+        path = os.path.join(self.path, name)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            try:
+                return Dir(os.open(name, flags, dir_fd=self.fd), path)
+            except FileNotFoundError:
+                if make is None:
+                    raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=self.fd)
+            fd = os.open(name, flags, dir_fd=self.fd)
+            if os.fstat(fd).st_uid == os.geteuid():
+                os.fchmod(fd, make)
+            return Dir(fd, path)
+        except OSError as error:
+            refuse(error, path, "open or make the directory")
+
+    def names(self) -> list[str]:
+        return os.listdir(self.fd)
+
+    def open(self, name: str, flags: int = _READ, *, links: int = 1) -> int:
+        """Open an existing regular file. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``."""
+        try:
+            fd = os.open(name, flags | _READ & ~os.O_ACCMODE, dir_fd=self.fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
+                raise Untrusted(f"{self.of(name)} is a link or no regular file") from error
+            raise
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+            raise Untrusted(f"{self.of(name)} is no regular file")
+        if status.st_nlink > links:
+            os.close(fd)
+            raise Untrusted(f"{self.of(name)} has {status.st_nlink} names (hard links)")
+        return fd
+
+    def read(self, name: str, *, links: int = 1) -> tuple[bytes, os.stat_result]:
+        """A whole file and its status. Raises as ``open`` does; ``Untrusted`` too when it is too large."""
+        fd = self.open(name, links=links)
+        try:
+            data = os.read(fd, SIZE_LIMIT + 1)
+            if len(data) > SIZE_LIMIT:
+                raise Untrusted(f"{self.of(name)} is larger than {SIZE_LIMIT} bytes")
+            return data, os.fstat(fd)
+        finally:
+            os.close(fd)
+
+    def create(self, name: str, data: bytes = b"", *, mode: int = FILE_MODE) -> int:
+        """Make a new file with exactly this content and mode, whatever the umask; the descriptor stays open.
+
+        Raises ``OSError``; then nothing of that name is left.
+        """
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
+        try:
+            os.fchmod(fd, mode)
+            write_all(fd, data)
+        except OSError:
+            os.close(fd)
+            self.remove(name)
+            raise
+        return fd
+
+    def append_fd(self, name: str) -> int:
+        """Open for appending, making the file when it is missing. O_CREAT comes second: in a sticky directory
+        ``fs.protected_regular=2`` refuses it on another account's file (proc_sys_fs(5))."""
+        flags = os.O_RDWR | os.O_APPEND
+        try:
+            return self.open(name, flags)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.close(self.create(name))
+            return self.open(name, flags)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put ``data`` there in one step, whatever was there."""
+        aside = aside_name()
+        os.close(self.create(aside, data))
+        try:
+            os.rename(aside, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except OSError:
+            self.remove(aside)
+            raise
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+
+    def exchange(self, one: str, other: str) -> None:
+        linux.rename_special(self.fd, one, self.fd, other, linux.RENAME_EXCHANGE)
+
+    def remove(self, name: str) -> bool:
+        """Unlink; False when it was not there."""
+        try:
+            os.unlink(name, dir_fd=self.fd)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def status(self, name: str) -> os.stat_result | None:
+        """lstat, or ``None`` when it is not there."""
+        try:
+            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def of(self, name: str) -> str:
+        """The path of an entry, for messages."""
+        return os.path.join(self.path, name)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def __enter__(self) -> Dir:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def aside_name() -> str:
+    return ASIDE + secrets.token_hex(8)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything or raise; a short write is a full disk that has not said so yet."""
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+@contextlib.contextmanager
+def writing(path: str, doing: str) -> Iterator[None]:
+    """Turn any ``OSError`` of the block into the error that says what it means for the hold."""
+    try:
+        yield
+    except Untrusted as error:
+        raise PlaceError(f"cannot {doing}: {error}; remove it or find out who put it there") from error
+    except OSError as error:
+        refuse(error, path, doing)
+
+
+def refuse(error: OSError, path: str, doing: str) -> NoReturn:
+    """Raise what an ``OSError`` on the state means. Gone, denied, full and odd are four different things."""
+    what = f"cannot {doing}: {path}: {error.strerror}"
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            raise StateDenied(f"{what} ({_whose(path)})") from error
+        case errno.ENOENT:
+            raise PlaceError(f"{what}; make it, or name another place with --state-dir") from error
+        case errno.ELOOP | errno.ENOTDIR | errno.EEXIST | errno.EISDIR:
+            raise PlaceError(f"{what}; the state follows no links and takes no other kind of file") from error
+        case number if number in _FULL:
+            raise StateWriteError(f"{what}; the command was not run") from error
+    raise HoldError(what) from error
+
+
+def _whose(path: str) -> str:
+    """Who may do what there, for the message of a denial: the nearest component that can be looked at."""
+    me = f"you are uid {os.geteuid()}, groups {','.join(map(str, sorted({os.getegid(), *os.getgroups()})))}"
+    while True:
+        try:
+            status = os.stat(path)
+        except OSError:
+            parent = os.path.dirname(path)
+            if parent == path:
+                return me
+            path = parent
+            continue
+        mode = stat.S_IMODE(status.st_mode)
+        return f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}; {me}"

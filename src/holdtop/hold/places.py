@@ -1,0 +1,182 @@
+"""Where the state of a resource lives: one rule for queue, token and lock alike.
+
+1. ``--state-dir``; 2. both ``GPU_QUEUE_DIR`` and ``GPU_TOKEN_FILE``; 3. ``$ONEBIT_HOLD_DIR``, else the shared
+directory when it exists; 4. the home directory. An explicitly named place must exist: there is no silent fallback.
+State paths never come from a user's configuration file.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdtop.errors import PlaceError, UsageError
+from holdtop.hold.files import DIRECTORY_MODE, Dir, writing
+from holdtop.hold.view import Rule
+
+#: The shared directory of a box, when it exists (rule 3 without a variable).
+DEFAULT_STATE_DIR = "/var/lib/1bit-fleet"
+RESOURCE_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
+#: The resource whose lock file other tools (hardware gates) take as well.
+LOCKED_RESOURCE = "npu"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The state of one resource. ``rule`` says how it was found; every hold says it aloud."""
+
+    resource: str
+    rule: Rule
+    #: Directory that holds the queue directory, and the queue's name in it.
+    queue_parent: str
+    queue_name: str
+    #: Directory that holds the token, and the token's name in it.
+    token_parent: str
+    token_name: str
+    #: A further lock that a hold flocks while it runs (``npu`` only).
+    lock_path: str | None = None
+    #: The state directory (rules 1 and 3), for the payload's ``HOLDTOP_STATE_DIR``.
+    state_dir: str | None = None
+
+    @property
+    def queue_path(self) -> str:
+        return os.path.join(self.queue_parent, self.queue_name)
+
+    @property
+    def token_path(self) -> str:
+        return os.path.join(self.token_parent, self.token_name)
+
+    @property
+    def said(self) -> str:
+        """One clause for narration: where, and by which rule."""
+        how = {
+            "flag": "--state-dir",
+            "variables": f"{prefix(self.resource)}_QUEUE_DIR and {prefix(self.resource)}_TOKEN_FILE",
+            "state-dir-variable": "ONEBIT_HOLD_DIR",
+            "default-state-dir": f"{DEFAULT_STATE_DIR} exists",
+            "home": "no shared state directory: your home",
+        }[self.rule]
+        return f"queue {self.queue_path}, token {self.token_path} ({how})"
+
+    def open_queue(self, *, make: bool = False) -> Dir:
+        """The queue directory. Raises ``PlaceError``; without ``make`` also when it is missing."""
+        with Dir.root(self.queue_parent) as parent:
+            return parent.sub(self.queue_name, make=DIRECTORY_MODE if make else None)
+
+    def open_token_dir(self) -> Dir:
+        return Dir.root(self.token_parent)
+
+
+def prefix(resource: str) -> str:
+    """``foo-bar`` is ``FOO_BAR`` in the names of variables."""
+    return resource.upper().replace("-", "_")
+
+
+def check_resource(name: str) -> str:
+    """The name itself. Raises ``UsageError`` with the accepted form."""
+    if name == "all" or not RESOURCE_FORM.fullmatch(name):
+        raise UsageError(f"{name!r} is no resource: a lower-case letter, then up to 31 of a-z 0-9 - (not 'all')")
+    return name
+
+
+def resolve(resource: str, state_dir: str | None = None, environ: Mapping[str, str] = os.environ) -> Places:
+    """Where this resource's state lives. Changes nothing. Raises ``PlaceError`` or ``UsageError``."""
+    check_resource(resource)
+    if state_dir is not None:
+        return _in_state_dir(resource, _existing(state_dir, "--state-dir"), "flag", environ)
+    if named := _by_variables(resource, environ):
+        return named
+    if variable := environ.get("ONEBIT_HOLD_DIR"):
+        return _in_state_dir(resource, _existing(variable, "ONEBIT_HOLD_DIR"), "state-dir-variable", environ)
+    if os.path.isdir(DEFAULT_STATE_DIR):
+        return _in_state_dir(resource, DEFAULT_STATE_DIR, "default-state-dir", environ)
+    return _at_home(resource, environ)
+
+
+def known_resources(state_dir: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Resources that have state here, and always ``gpu``; sorted. Raises as ``resolve`` does."""
+    places = resolve("gpu", state_dir, environ)
+    found = {"gpu"}
+    if places.state_dir is not None:
+        names = os.listdir(places.state_dir)
+        found |= {name.removesuffix("-queue") for name in names if name.endswith("-queue")}
+        found |= {name.removesuffix("-token") for name in names if name.endswith("-token")}
+    else:
+        names = os.listdir(environ["HOME"]) if os.path.isdir(environ.get("HOME", "")) else []
+        found |= {name.removesuffix("-QUEUE").lower() for name in names if name.endswith("-QUEUE")}
+        found |= {name.removesuffix("-TOKEN").lower() for name in names if name.endswith("-TOKEN")}
+        if environ.get("NPU_QUEUE_DIR") and environ.get("NPU_TOKEN_FILE"):
+            found.add("npu")
+    return sorted(name for name in found if name != "all" and RESOURCE_FORM.fullmatch(name))
+
+
+def ensure(places: Places) -> Dir:
+    """Make the queue when it is missing and open it; the token's directory must exist. Raises ``PlaceError``."""
+    with places.open_token_dir(), writing(places.queue_path, "make the queue"):
+        return places.open_queue(make=True)
+
+
+def _existing(path: str, named_by: str) -> str:
+    if not os.path.isdir(path):
+        raise PlaceError(f"{named_by} names {path}, which is no directory; make it or name another")
+    return os.path.abspath(path)
+
+
+def _in_state_dir(resource: str, directory: str, rule: Rule, environ: Mapping[str, str]) -> Places:
+    lock = os.path.join(directory, "npu.lock") if resource == LOCKED_RESOURCE else None
+    return Places(
+        resource,
+        rule,
+        directory,
+        f"{resource}-queue",
+        directory,
+        f"{resource}-token",
+        environ.get("HW_GATE_LOCK") or lock if lock else None,
+        directory,
+    )
+
+
+def _by_variables(resource: str, environ: Mapping[str, str]) -> Places | None:
+    queue_variable, token_variable = f"{prefix(resource)}_QUEUE_DIR", f"{prefix(resource)}_TOKEN_FILE"
+    queue, token = environ.get(queue_variable), environ.get(token_variable)
+    if not queue and not token:
+        return None
+    if not queue or not token:
+        given, missing = (queue_variable, token_variable) if queue else (token_variable, queue_variable)
+        raise PlaceError(f"{given} is set but {missing} is not: half a place is two queues; set both or neither")
+    queue, token = os.path.abspath(queue), os.path.abspath(token)
+    if not os.path.isdir(os.path.dirname(token)):
+        raise PlaceError(f"{token_variable} is {token}, but {os.path.dirname(token)} is no directory")
+    if not os.path.isdir(os.path.dirname(queue)):
+        raise PlaceError(f"{queue_variable} is {queue}, but {os.path.dirname(queue)} is no directory")
+    lock = os.path.join(os.path.dirname(token), "npu.lock") if resource == LOCKED_RESOURCE else None
+    return Places(
+        resource,
+        "variables",
+        *os.path.split(queue),
+        *os.path.split(token),
+        environ.get("HW_GATE_LOCK") or lock if lock else None,
+    )
+
+
+def _at_home(resource: str, environ: Mapping[str, str]) -> Places:
+    home = environ.get("HOME", "")
+    if not home or not os.path.isdir(home):
+        raise PlaceError(
+            f"HOME is {home or 'not set'}, which is no directory, and there is no shared state directory; "
+            "name one with --state-dir or ONEBIT_HOLD_DIR"
+        )
+    owner = os.stat(home).st_uid
+    if owner != os.geteuid():
+        name = pwd.getpwuid(owner).pw_name if owner in {entry.pw_uid for entry in pwd.getpwall()} else str(owner)
+        raise PlaceError(
+            f"HOME is {home}, which belongs to {name}, not to you (uid {os.geteuid()}): "
+            "a queue there would be a second one; name the shared one with --state-dir or ONEBIT_HOLD_DIR"
+        )
+    upper, home = resource.upper(), os.path.abspath(home)
+    lock = os.path.join(home, "npu.lock") if resource == LOCKED_RESOURCE else None
+    lock = environ.get("HW_GATE_LOCK") or lock if lock else None
+    return Places(resource, "home", home, f"{upper}-QUEUE", home, f"{upper}-TOKEN", lock)
