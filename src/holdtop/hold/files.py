@@ -21,6 +21,10 @@ from holdtop.payload import linux
 DIRECTORY_MODE = 0o2770
 STICKY_MODE = 0o3770
 FILE_MODE = 0o640
+#: Logs that every account of the group appends to.
+SHARED_FILE_MODE = 0o660
+#: At home nobody else is meant to queue, and a primary group may be shared with strangers.
+HOME_DIRECTORY_MODE = 0o700
 #: No file of the state is read beyond this, in bytes.
 SIZE_LIMIT = 64 * 1024
 #: Prefix of what is written aside before it is linked or renamed in.
@@ -115,16 +119,29 @@ class Dir:
             raise
         return fd
 
-    def append_fd(self, name: str) -> int:
-        """Open for appending, making the file when it is missing. O_CREAT comes second: in a sticky directory
+    def open_or_create(self, name: str, flags: int = os.O_RDONLY, *, mode: int = FILE_MODE) -> int:
+        """Open, making the file when it is missing. O_CREAT comes second: in a sticky directory
         ``fs.protected_regular=2`` refuses it on another account's file (proc_sys_fs(5))."""
-        flags = os.O_RDWR | os.O_APPEND
+        flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return self.open(name, flags)
         except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
-                os.close(self.create(name))
+                os.close(self.create(name, mode=mode))
             return self.open(name, flags)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append whole lines with one write; a torn last line of somebody else swallows nothing of ours.
+
+        The file is for all members (mode 0660): each account appends to it.
+        """
+        fd = self.open_or_create(name, os.O_RDWR | os.O_APPEND, mode=SHARED_FILE_MODE)
+        try:
+            size = os.fstat(fd).st_size
+            torn = size and os.pread(fd, 1, size - 1) != b"\n"
+            write_all(fd, (b"\n" if torn else b"") + data)
+        finally:
+            os.close(fd)
 
     def replace(self, name: str, data: bytes) -> None:
         """Put ``data`` there in one step, whatever was there."""

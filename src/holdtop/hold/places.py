@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdtop.errors import PlaceError, UsageError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, writing
+from holdtop.hold.files import DIRECTORY_MODE, HOME_DIRECTORY_MODE, Dir, writing
 from holdtop.hold.view import Rule
 
 #: The shared directory of a box, when it exists (rule 3 without a variable).
@@ -64,7 +64,8 @@ class Places:
     def open_queue(self, *, make: bool = False) -> Dir:
         """The queue directory. Raises ``PlaceError``; without ``make`` also when it is missing."""
         with Dir.root(self.queue_parent) as parent:
-            return parent.sub(self.queue_name, make=DIRECTORY_MODE if make else None)
+            mode = HOME_DIRECTORY_MODE if self.rule == "home" else DIRECTORY_MODE
+            return parent.sub(self.queue_name, make=mode if make else None)
 
     def open_token_dir(self) -> Dir:
         return Dir.root(self.token_parent)

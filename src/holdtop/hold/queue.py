@@ -1,0 +1,170 @@
+"""The queue directory: its lock, the sequence, and who is in it in which order.
+
+Order comes from a counter under a lock, never from clocks, names or luck. Everything of ours that changes the
+queue or the token does so under ``Q/.lock``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdtop.errors import LockTimeout
+from holdtop.hold import ticket as tickets
+from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, writing
+from holdtop.hold.ticket import TICKET_FORM, Wish
+from holdtop.hold.view import QueueEntry, TicketFile
+
+LOCK = ".lock"
+SEQUENCE = ".sequence"
+#: How long the queue's lock is waited for, in seconds; it is held for milliseconds.
+LOCK_WAIT = 10.0
+
+
+@contextlib.contextmanager
+def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
+    """Hold ``Q/.lock`` (flock(2): any member may take it, though only its maker may write it).
+
+    Raises ``LockTimeout`` naming who has it, or what ``files.refuse`` makes of an error.
+    """
+    path = queue.of(LOCK)
+    with writing(path, "open the queue's lock"):
+        fd = queue.open_or_create(LOCK)
+    try:
+        with writing(path, "take the queue's lock"):
+            taken = _take(fd, time.monotonic() + wait)
+        if not taken:
+            raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}; the command was not run")
+        yield
+    finally:
+        os.close(fd)
+
+
+def _take(fd: int, until: float) -> bool:
+    pause = 0.0005
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def _holder(fd: int) -> str:
+    """Who has the lock, from ``/proc/locks`` (proc_locks(5)): the pid that took it, by the file's inode."""
+    with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii") as file:
+        for line in file:
+            fields = line.split()
+            if "->" not in fields and fields[1] == "FLOCK" and fields[5].endswith(f":{os.fstat(fd).st_ino}"):
+                return f"pid {fields[4]}"
+    return "an unknown process"
+
+
+@dataclass(slots=True)
+class OwnTicket:
+    """A ticket of this process: the life lock lives as long as ``fd`` is open here or in the keeper."""
+
+    queue: Dir
+    ticket: TicketFile
+    #: The file's content, as the token repeats it.
+    data: bytes
+    fd: int
+
+    def present(self) -> bool:
+        """False once somebody removed it: evicted while waiting, a stop while running."""
+        status = self.queue.status(self.ticket.id)
+        return status is not None and os.path.samestat(status, os.fstat(self.fd))
+
+    def leave(self) -> None:
+        """Remove the file, unless another one has its name."""
+        with contextlib.suppress(OSError):
+            if self.present():
+                self.queue.remove(self.ticket.id)
+
+
+def join(queue: Dir, wish: Wish) -> OwnTicket:
+    """Queue up. Raises ``StateWriteError`` and the like; then no half ticket is left."""
+    with locked(queue), writing(queue.path, "write a ticket"):
+        _sweep(queue)
+        sequence = _next_sequence(queue)
+        lines = tickets.describe(wish, sequence)
+        data = tickets.encode(lines)
+        aside = aside_name()
+        fd = queue.create(aside)
+        try:
+            tickets.lock_life(fd)
+            os.write(fd, data)
+            if os.fstat(fd).st_size != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            queue.rename(aside, lines["id"])
+        except OSError:
+            queue.remove(aside)
+            os.close(fd)
+            raise
+        ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
+        return OwnTicket(queue, ticket, data, fd)
+
+
+def _next_sequence(queue: Dir) -> int:
+    """A number never used before. A lost counter restarts above everything that can still be seen."""
+    seen = [int(form[1]) for name in queue.names() if (form := TICKET_FORM.fullmatch(name))]
+    try:
+        counter = int(queue.read(SEQUENCE)[0])
+    except (FileNotFoundError, ValueError, Untrusted):
+        counter = _sequence_from_events(queue)
+    number = max([counter, *seen]) + 1
+    queue.replace(SEQUENCE, f"{number}\n".encode())
+    return number
+
+
+def _sequence_from_events(queue: Dir) -> int:
+    from holdtop.hold import events  # only ever needed when the counter is lost
+
+    numbers = [int(form[1]) for name in events.recent_tickets(queue) if (form := TICKET_FORM.fullmatch(name))]
+    return max(numbers, default=0)
+
+
+def _sweep(queue: Dir) -> None:
+    """Under the lock: what was written aside by a process that died before it could name it.
+
+    Such files are only ever made under this lock, so whatever is there now has no owner.
+    """
+    for name in queue.names():
+        if name.startswith(ASIDE):
+            with contextlib.suppress(OSError):
+                queue.remove(name)
+
+
+def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
+    """All tickets by sequence, and the entries that are none. Never blocks, never raises for one bad entry."""
+    found: list[TicketFile] = []
+    entries: list[QueueEntry] = []
+    for name in sorted(queue.names()):
+        if name.startswith("."):
+            continue
+        if not TICKET_FORM.fullmatch(name):
+            entries.append(QueueEntry(name, _named_pid(name), "not a ticket of holdtop", foreign=True))
+            continue
+        try:
+            found.append(tickets.read(queue, name))
+        except FileNotFoundError:
+            continue
+        except Untrusted as error:
+            entries.append(QueueEntry(name, None, str(error), foreign=False))
+        except OSError as error:
+            entries.append(QueueEntry(name, None, error.strerror or "cannot be read", foreign=False))
+    found.sort(key=lambda ticket: (ticket.sequence, ticket.pid))
+    return found, entries
+
+
+def _named_pid(name: str) -> int | None:
+    """The pid that a foreign entry's name seems to end with; a claim, for showing only."""
+    tail = name.rpartition("-")[2].rpartition(".")[2]
+    return int(tail) if tail.isascii() and tail.isdigit() and 1 < int(tail) < 1 << 22 else None

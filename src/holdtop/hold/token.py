@@ -1,0 +1,163 @@
+"""The token: a file whose *existence* means "held", for us and for the older shell tool alike.
+
+Taking creates it complete, or not at all. Releasing compares device and inode with the descriptor kept since the
+take, under the lock, then unlinks: it never needs a successful write, and a token that is not ours stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from dataclasses import dataclass, replace
+
+from holdtop.errors import HoldError
+from holdtop.hold import ticket as tickets
+from holdtop.hold.files import ASIDE, FILE_MODE, Dir, Untrusted
+from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.payload import linux
+
+#: Line 1, as the shell tool writes it: lane, pid and, from us, a date.
+FIRST_LINE = re.compile(r"(\S{1,256}) ([1-9][0-9]{0,9})(?: (\S{1,64}))?\s*")
+
+
+def content(ticket: TicketFile, data: bytes, queue_path: str) -> bytes:
+    """A complete token for a ticket: the first line, the ticket's lines, and where it queued."""
+    first = f"{tickets.escape(ticket.lane) or '-'} {ticket.pid} {tickets.now()}\n"
+    return first.encode() + data + tickets.encode({"queue": queue_path})
+
+
+@dataclass(slots=True)
+class OwnToken:
+    """The token while we hold it. ``fd`` is open from take to release, so its inode cannot be reused."""
+
+    directory: Dir
+    name: str
+    fd: int
+
+    def in_place(self) -> bool | None:
+        """True: ours lies there. None: nothing lies there. False: something else does."""
+        status = self.directory.status(self.name)
+        return None if status is None else os.path.samestat(status, os.fstat(self.fd))
+
+    def release(self) -> bool:
+        """Unlink it if it is ours; the caller has the queue's lock. False: it was not there, or not ours."""
+        if self.in_place():
+            return self.directory.remove(self.name)
+        return False
+
+    def put_back(self, data: bytes) -> bool:
+        """Somebody removed it while we hold: make it again when the path is free."""
+        fresh = take(self.directory, self.name, data)
+        if fresh is None:
+            return False
+        os.dup2(fresh.fd, self.fd, inheritable=False)
+        os.close(fresh.fd)
+        return True
+
+
+def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
+    """Create the token, complete, only if nothing has its name. ``None`` when something has. Raises ``OSError``."""
+    aside = f"{ASIDE}{name}-{os.getpid()}"
+    directory.remove(aside)
+    fd = directory.create(aside, data)
+    try:
+        _name_it(directory, aside, name)
+    except FileExistsError:
+        directory.remove(aside)
+        os.close(fd)
+        return None
+    except OSError:
+        directory.remove(aside)
+        os.close(fd)
+        raise
+    return OwnToken(directory, name, fd)
+
+
+def _name_it(directory: Dir, aside: str, name: str) -> None:
+    """Exclusive and atomic: RENAME_NOREPLACE leaves one name at every instant; link(2) where it is missing."""
+    try:
+        linux.rename_special(directory.fd, aside, directory.fd, name, linux.RENAME_NOREPLACE)
+        return
+    except OSError as error:
+        if linux.exchange_possible(error):
+            raise
+    directory.link(aside, name)
+    directory.remove(aside)
+
+
+def look(directory: Dir, name: str) -> TokenFile | None:
+    """What lies at the token's path; ``None`` when nothing does. Never raises for what lies there."""
+    status = directory.status(name)
+    if status is None:
+        return None
+    token = TokenFile(status.st_dev, status.st_ino, status.st_uid, "garbled")
+    try:
+        data, read = directory.read(name, links=2)
+    except FileNotFoundError:
+        return None
+    except Untrusted as error:
+        return replace(token, why=str(error))
+    except OSError as error:
+        return replace(token, why=f"{directory.of(name)}: {error.strerror}")
+    return parse(data, replace(token, device=read.st_dev, inode=read.st_ino, uid=read.st_uid))
+
+
+def parse(data: bytes, token: TokenFile) -> TokenFile:
+    if not data:
+        return replace(token, why="it is empty: a holder on a full disk, or a crash between create and write")
+    first, _, rest = data.decode("utf-8", "surrogateescape").partition("\n")
+    form = FIRST_LINE.fullmatch(first)
+    if form is None:
+        return replace(token, why="its first line is not '<lane> <pid>'")
+    said = replace(token, kind="shell", lane=tickets.unescape(form[1]), pid=int(form[2]), taken_at=form[3])
+    lines = rest.encode("utf-8", "surrogateescape")
+    if "id" not in tickets.decode(lines):
+        return said
+    try:
+        ticket = tickets.parse(lines, uid=token.uid)
+    except Untrusted as error:
+        return replace(said, kind="garbled", why=f"its ticket is not to be believed: {error}")
+    if ticket.pid != said.pid:
+        return replace(said, kind="garbled", why="its first line and its ticket name two pids")
+    return replace(said, kind="holdtop", ticket_id=ticket.id, nonce=ticket.nonce, ticket=ticket)
+
+
+def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None) -> OwnToken | None:
+    """Put our complete token where the ghost's lies, and only there; the caller has the queue's lock.
+
+    RENAME_EXCHANGE swaps in one step; what came out is inspected, and swapped back if it was not the ghost.
+    ``keep_as``: the name under which the ghost's file is kept for inspection, ``None`` to remove it.
+    ``None`` when something else lay there. Raises ``HoldError`` where the file system cannot exchange.
+    """
+    aside = f"{ASIDE}{name}-{os.getpid()}"
+    directory.remove(aside)
+    fd = directory.create(aside, data, mode=FILE_MODE)
+    try:
+        directory.exchange(aside, name)
+    except OSError as error:
+        directory.remove(aside)
+        os.close(fd)
+        if error.errno == errno.ENOENT:
+            return None
+        if linux.exchange_possible(error):
+            raise
+        raise HoldError(
+            f"{directory.of(name)}: this file system cannot exchange two files, so a ghost's token cannot be freed "
+            "safely beside others; make sure that nobody holds or waits, then remove it by hand"
+        ) from error
+    came_out = directory.status(aside)
+    if came_out is None or (came_out.st_dev, came_out.st_ino) != (ghost.device, ghost.inode):
+        with contextlib.suppress(OSError):
+            directory.exchange(aside, name)
+        directory.remove(aside)
+        os.close(fd)
+        return None
+    if keep_as is None:
+        directory.remove(aside)
+    else:
+        directory.rename(aside, keep_as)
+    return OwnToken(directory, name, fd)
+
+
