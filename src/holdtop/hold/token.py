@@ -6,7 +6,6 @@ take, under the lock, then unlinks: it never needs a successful write, and a tok
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, FILE_MODE, Dir, Untrusted
+from holdtop.hold.files import ASIDE, Dir, Untrusted
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload import linux
 
@@ -58,8 +57,11 @@ class OwnToken:
 
 
 def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
-    """Create the token, complete, only if nothing has its name. ``None`` when something has. Raises ``OSError``."""
-    aside = f"{ASIDE}{name}-{os.getpid()}"
+    """Create the token, complete, only if nothing has its name. ``None`` when something has.
+
+    The caller has the queue's lock. Raises ``OSError``.
+    """
+    aside = ASIDE + name  # one name: this happens under the queue's lock, so what has it is debris
     directory.remove(aside)
     fd = directory.create(aside, data)
     try:
@@ -131,9 +133,9 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     ``keep_as``: the name under which the ghost's file is kept for inspection, ``None`` to remove it.
     ``None`` when something else lay there. Raises ``HoldError`` where the file system cannot exchange.
     """
-    aside = f"{ASIDE}{name}-{os.getpid()}"
+    aside = ASIDE + name
     directory.remove(aside)
-    fd = directory.create(aside, data, mode=FILE_MODE)
+    fd = directory.create(aside, data)
     try:
         directory.exchange(aside, name)
     except OSError as error:
@@ -149,9 +151,7 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
         ) from error
     came_out = directory.status(aside)
     if came_out is None or (came_out.st_dev, came_out.st_ino) != (ghost.device, ghost.inode):
-        with contextlib.suppress(OSError):
-            directory.exchange(aside, name)
-        directory.remove(aside)
+        _swap_back(directory, aside, name)
         os.close(fd)
         return None
     if keep_as is None:
@@ -161,3 +161,13 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     return OwnToken(directory, name, fd)
 
 
+
+
+def _swap_back(directory: Dir, aside: str, name: str) -> None:
+    """A stranger's token came out: give it its name again, whatever happened to ours meanwhile."""
+    try:
+        directory.exchange(aside, name)
+    except FileNotFoundError:
+        _name_it(directory, aside, name)
+    else:
+        directory.remove(aside)

@@ -1,0 +1,46 @@
+"""One look at a resource's state: everything the files say, changing and blocking nothing."""
+
+from __future__ import annotations
+
+import os
+
+from holdtop.errors import HoldtopError, PlaceError
+from holdtop.hold import queue as queues
+from holdtop.hold import receipt, record, stop, survivors, token
+from holdtop.hold.places import Places
+from holdtop.hold.view import QueueView
+
+
+def look(places: Places) -> QueueView:
+    """What lies there. A missing queue is an empty one; what cannot be read is in ``problems``."""
+    base = {
+        "resource": places.resource,
+        "queue_path": places.queue_path,
+        "token_path": places.token_path,
+        "rule": places.rule,
+    }
+    problems: list[str] = []
+    found_token = None
+    try:
+        with places.open_token_dir() as directory:
+            found_token = token.look(directory, places.token_name)
+    except (HoldtopError, OSError) as error:
+        problems.append(str(error))
+    if not os.path.lexists(places.queue_path):
+        return QueueView(**base, token=found_token, problems=tuple(problems))  # type: ignore[arg-type]
+    try:
+        with places.open_queue() as queue:
+            tickets, entries = queues.look(queue)
+            return QueueView(
+                **base,  # type: ignore[arg-type]
+                tickets=tuple(tickets),
+                entries=tuple(entries),
+                token=found_token,
+                records=record.read_all(queue),
+                survivors=survivors.lasting(queue),
+                stops=stop.pending(queue),
+                last_receipt=receipt.last(queue),
+                problems=tuple(problems),
+            )
+    except (PlaceError, OSError) as error:
+        return QueueView(**base, token=found_token, problems=(*problems, str(error)))  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""What a running hold publishes about itself in ``Q/.record/ID.json``: a claim of the file's owner.
+
+An operator without root may not read another account's descriptors; the hold, running as its payload's own user,
+may, and says here what it finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from holdtop.errors import HoldtopError
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted
+from holdtop.hold.ticket import TICKET_FORM, now
+from holdtop.hold.view import Record, RecordedProcess
+from holdtop.payload.custody import Member
+
+RECORD = ".record"
+
+
+def publish(queue: Dir, ticket_id: str, content: Mapping[str, object], members: Collection[Member]) -> None:
+    """Renew the record. A disk that is full leaves the old one; nothing is raised."""
+    processes = [
+        {"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members
+    ]
+    data = json.dumps({**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str).encode()
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
+        records.replace(f"{ticket_id}.json", data)
+
+
+def remove(queue: Dir, ticket_id: str) -> None:
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
+        records.remove(f"{ticket_id}.json")
+
+
+def read(queue: Dir, ticket_id: str) -> Record | None:
+    """The record of that ticket, or ``None`` when there is none to be believed."""
+    with contextlib.suppress(OSError, Untrusted, HoldtopError, ValueError), queue.sub(RECORD) as records:
+        data, status = records.read(f"{ticket_id}.json")
+        return _parse(json.loads(data), ticket_id, status.st_uid)
+    return None
+
+
+def read_all(queue: Dir) -> dict[str, Record]:
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
+        names = [name.removesuffix(".json") for name in records.names()]
+        found = ((name, read(queue, name)) for name in names if TICKET_FORM.fullmatch(name))
+        return {name: record for name, record in found if record}
+    return {}
+
+
+def _parse(said: Any, ticket_id: str, uid: int) -> Record | None:
+    if not isinstance(said, dict) or said.get("ticket") != ticket_id:
+        return None
+    state = said.get("state")
+    return Record(
+        ticket_id=ticket_id,
+        nonce=str(said.get("nonce", "")),
+        uid=uid,
+        state=state if state in ("running", "paused", "ending") else "running",
+        keeper_pid=_int(said.get("keeper_pid")),
+        root_pid=_int(said.get("root_pid")),
+        root_start_ticks=_int(said.get("root_start_ticks")),
+        deadline_at=_text(said.get("deadline_at")),
+        taken_at=_text(said.get("taken_at")),
+        limits={str(key): str(value) for key, value in _dict(said.get("limits")).items()},
+        containment=tuple(str(item) for item in _list(said.get("containment"))),
+        members=tuple(parse_processes(said.get("members"))),
+        at=_text(said.get("at")),
+    )
+
+
+def parse_processes(said: object) -> Iterator[RecordedProcess]:
+    """The believable entries of a list of processes: pid and start time must be numbers."""
+    for item in _list(said):
+        entry = _dict(item)
+        pid, start = _int(entry.get("pid")), _int(entry.get("start_ticks"))
+        if pid is not None and start is not None and pid > 1:
+            yield RecordedProcess(
+                pid,
+                start,
+                str(entry.get("name", "")),
+                _int(entry.get("rss_bytes")),
+                _int(entry.get("gtt_bytes")),
+                _int(entry.get("vram_bytes")),
+            )
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

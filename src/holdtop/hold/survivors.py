@@ -1,0 +1,134 @@
+"""Processes that outlived their token: announced to the next taker, and kept on record until each is dead.
+
+Two files: the older shell tool's list, which the next taker of either kind prints and empties, and our own lasting
+record, from which flags come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Collection
+from itertools import islice
+
+from holdtop.errors import HoldtopError
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted
+from holdtop.hold.record import parse_processes
+from holdtop.hold.ticket import TICKET_FORM, now
+from holdtop.hold.view import SurvivorRecord, TicketFile
+from holdtop.payload.custody import Left
+from holdtop.payload.process import Identity, is_alive
+
+SHELL_LIST = ".gpu-hold-survivors"
+SURVIVORS = ".survivors"
+_SHELL_LINE = re.compile(r"pid=([1-9][0-9]{0,9}) start=(.{0,64}?) cmd=(.*)")
+
+
+def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
+    """Write both files. What cannot be written is lost to the next taker, never to the release."""
+    processes = [
+        {"pid": entry.member.identity.pid, "start_ticks": entry.member.identity.start_ticks, "name": entry.member.name}
+        for entry in left
+    ]
+    said = {
+        "ticket": ticket.id,
+        "lane": ticket.lane,
+        "released_at": now(),
+        "why": sorted({entry.why for entry in left}),
+        "processes": processes,
+    }
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS, make=DIRECTORY_MODE) as survivors:
+        survivors.replace(f"{ticket.id}.json", json.dumps(said).encode())
+    lines = "".join(_shell_line(entry) for entry in left)
+    with contextlib.suppress(OSError, Untrusted):
+        queue.append(SHELL_LIST, lines.encode("utf-8", "surrogateescape"))
+
+
+def _shell_line(left: Left) -> str:
+    pid = left.member.identity.pid
+    command = _command_line(pid) or left.member.name
+    one_line = "".join(c if c.isprintable() else "?" for c in command)
+    return f"pid={pid} start={started_at(left.member.identity)} cmd={one_line}\n"
+
+
+def _command_line(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read(4096).rstrip(b"\0").replace(b"\0", b" "))
+    except OSError:
+        return ""
+
+
+def started_at(identity: Identity) -> str:
+    """The start time as ``ps -o lstart`` prints it; empty when the boot time cannot be read."""
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/stat", "rb") as file:
+        boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
+        return time.ctime(boot + identity.start_ticks / os.sysconf("SC_CLK_TCK"))
+    return ""
+
+
+def announce(queue: Dir) -> list[str]:
+    """What the previous holders left, one warning each; empties the shell tool's list, as that tool does."""
+    said: list[str] = []
+    with contextlib.suppress(OSError, Untrusted):
+        data, _ = queue.read(SHELL_LIST)
+        for line in islice(data.decode("utf-8", "surrogateescape").splitlines(), 100):
+            if form := _SHELL_LINE.fullmatch(line):
+                said.append(
+                    f"::warning::previous holder left pid={form[1]} start={form[2]} cmd={form[3]}"
+                    f" - {_condition(int(form[1]), form[2])}"
+                )
+        fd = queue.open(SHELL_LIST, os.O_RDWR)
+        os.ftruncate(fd, 0)
+        os.close(fd)
+    return said
+
+
+def _condition(pid: int, start: str) -> str:
+    """A record whose process is dead is said to be dead."""
+    from holdtop.payload.process import UnreadableProcess, read_stat
+
+    with contextlib.suppress(UnreadableProcess):
+        stat = read_stat(pid)
+        if stat is None or stat.dead or (start and started_at(stat.identity) != start):
+            return "it is dead now"
+    return "that device may still hold its memory"
+
+
+def lasting(queue: Dir) -> tuple[SurvivorRecord, ...]:
+    """Our own records of which at least one process lives (or cannot be ruled out)."""
+    found = []
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS) as survivors:
+        for name in sorted(survivors.names()):
+            if TICKET_FORM.fullmatch(name.removesuffix(".json")):
+                with contextlib.suppress(OSError, Untrusted, ValueError):
+                    found.append(_parse(*survivors.read(name)))
+    return tuple(record for record in found if record and record.processes)
+
+
+def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
+    said = json.loads(data)
+    if not isinstance(said, dict):
+        return None
+    living = [p for p in parse_processes(said.get("processes")) if is_alive(Identity(p.pid, p.start_ticks)) is not False]
+    why = said.get("why")
+    return SurvivorRecord(
+        ticket_id=str(said.get("ticket", "")),
+        lane=str(said.get("lane", "")),
+        uid=status.st_uid,
+        released_at=str(said.get("released_at", "")),
+        why=", ".join(map(str, why)) if isinstance(why, list) else "",
+        processes=tuple(living),
+    )
+
+
+def forget_dead(queue: Dir) -> None:
+    """Remove our records of which every process is dead, as far as we may."""
+    living = {record.ticket_id for record in lasting(queue)}
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS) as survivors:
+        for name in survivors.names():
+            if TICKET_FORM.fullmatch(name.removesuffix(".json")) and name.removesuffix(".json") not in living:
+                survivors.remove(name)
