@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from holdtop.hold.files import Dir, Untrusted
-from holdtop.hold.ticket import TicketFile, now
+from holdtop.hold.ticket import now
+from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Report
 
 RECEIPTS = ".receipts.jsonl"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted
+from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload import linux
 
@@ -65,6 +65,7 @@ def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
     directory.remove(aside)
     fd = directory.create(aside, data)
     try:
+        tickets.lock_life(fd)
         _name_it(directory, aside, name)
     except FileExistsError:
         directory.remove(aside)
@@ -96,14 +97,30 @@ def look(directory: Dir, name: str) -> TokenFile | None:
         return None
     token = TokenFile(status.st_dev, status.st_ino, status.st_uid, "garbled")
     try:
-        data, read = directory.read(name, links=2)
+        fd = directory.open(name, links=2)
     except FileNotFoundError:
         return None
     except Untrusted as error:
         return replace(token, why=str(error))
     except OSError as error:
         return replace(token, why=f"{directory.of(name)}: {error.strerror}")
-    return parse(data, replace(token, device=read.st_dev, inode=read.st_ino, uid=read.st_uid))
+    try:
+        return _read(fd, directory.of(name))
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int, path: str) -> TokenFile:
+    status = os.fstat(fd)
+    token = TokenFile(status.st_dev, status.st_ino, status.st_uid, "garbled")
+    try:
+        token = replace(token, locked=tickets.is_locked(fd))
+        data = os.read(fd, SIZE_LIMIT + 1)
+    except OSError as error:
+        return replace(token, why=f"{path}: {error.strerror}")
+    if len(data) > SIZE_LIMIT:
+        return replace(token, why=f"it is larger than {SIZE_LIMIT} bytes")
+    return parse(data, token)
 
 
 def parse(data: bytes, token: TokenFile) -> TokenFile:
@@ -118,7 +135,7 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
     if "id" not in tickets.decode(lines):
         return said
     try:
-        ticket = tickets.parse(lines, uid=token.uid)
+        ticket = tickets.parse(lines, uid=token.uid, locked=token.locked)
     except Untrusted as error:
         return replace(said, kind="garbled", why=f"its ticket is not to be believed: {error}")
     if ticket.pid != said.pid:
@@ -137,6 +154,7 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     directory.remove(aside)
     fd = directory.create(aside, data)
     try:
+        tickets.lock_life(fd)
         directory.exchange(aside, name)
     except OSError as error:
         directory.remove(aside)

@@ -66,8 +66,15 @@ class TokenFile:
     nonce: str | None = None
     #: The ticket's lines, as carried by the token.
     ticket: TicketFile | None = None
+    #: Somebody holds the life lock on the token itself. ``None`` when it could not be probed, or for a shell's.
+    locked: bool | None = None
     #: Why it cannot be read as a token (``garbled``).
     why: str | None = None
+
+    @property
+    def ghost(self) -> bool:
+        """Proven: a hold's token whose holder is dead. A shell's token is never judged here."""
+        return self.kind == "holdtop" and self.locked is False and self.ticket is not None and self.ticket.dead
 
 
 @dataclass(frozen=True, slots=True)

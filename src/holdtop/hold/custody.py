@@ -1,0 +1,212 @@
+"""What a hold keeps for its payload: tickets and tokens, watched while it runs and given back at its end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdtop.errors import HoldtopError
+from holdtop.hold import events, receipt, record, stop, survivors
+from holdtop.hold import queue as queues
+from holdtop.hold.files import Dir
+from holdtop.hold.inotify import APPEARS, GOES, Watch
+from holdtop.hold.places import Places
+from holdtop.hold.queue import OwnTicket
+from holdtop.hold.token import OwnToken
+from holdtop.payload.custody import End, Left, Member, Report
+from holdtop.payload.keeper import exit_status
+from holdtop.payload.process import Identity, own_identity
+
+
+@dataclass(slots=True)
+class Held:
+    """One resource in our hands."""
+
+    places: Places
+    queue: Dir
+    ticket: OwnTicket
+    token: OwnToken
+    #: The token's content, should it have to be made again.
+    content: bytes
+    #: ``time.monotonic()`` of the take.
+    at: float
+    #: RFC 3339 of the take.
+    taken_at: str
+    #: The flocked lock file, or ``None``.
+    lock_fd: int | None = None
+
+    @property
+    def id(self) -> str:
+        return self.ticket.ticket.id
+
+    def event(self, name: str, **content: object) -> None:
+        events.record(self.queue, name, self.id, resource=self.places.resource, **content)
+
+    def give_back(self) -> bool:
+        """Remove ticket and token, in this order, so that a successor wakes to a free queue. True: it was ours."""
+        with queues.locked(self.queue):
+            self.ticket.leave()
+            return self.token.release()
+
+
+@dataclass(slots=True)
+class HoldCustody:
+    """The tokens of one run. Copied into the keeper by fork; whichever process survives concludes."""
+
+    held: Sequence[Held]
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+    operators: Collection[int]
+    #: What is published besides the members: deadline, limits, containment.
+    published: Mapping[str, object] = field(default_factory=dict)
+    _watch: Watch = field(default_factory=Watch)
+    _facts: dict[str, object] = field(default_factory=dict)
+    _members: Collection[Member] = ()
+
+    def fds(self) -> Sequence[int]:
+        for held in self.held:
+            self._watch.add(held.places.token_path, GOES)
+            self._watch.add(held.queue.of(held.id), GOES)
+            self._watch.add(held.queue.of(stop.STOP), APPEARS)
+        return self._watch.fds()
+
+    def check(self) -> End | None:
+        self._watch.drain()
+        for held in self.held:
+            if end := self._check_token(held) or self._check_ticket(held):
+                return end
+        return None
+
+    def _check_ticket(self, held: Held) -> End | None:
+        if not held.ticket.present():
+            return End("evicted", 130, f"ticket {held.id} was removed while it ran")
+        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce)
+        if found and stop.heeded(found, os.geteuid(), self.operators):
+            return End("stop", 130, f"stopped by {stop.user_name(found.author)}: {found.reason}")
+        return None
+
+    def _check_token(self, held: Held) -> End | None:
+        in_place = held.token.in_place()
+        if in_place is None:
+            self._put_back(held)
+            in_place = held.token.in_place()
+        if in_place is False:
+            return End("token-lost", 125, f"{held.places.token_path} is somebody else's now")
+        return None
+
+    def _put_back(self, held: Held) -> None:
+        try:
+            with queues.locked(held.queue):
+                again = held.token.put_back(held.content)
+        except (HoldtopError, OSError) as error:
+            self.warn(f"::warning::{held.places.token_path} was removed and cannot be put back: {error}")
+            return
+        if again:
+            self.warn(f"::warning::{held.places.token_path} was removed while it was held; it is back")
+            held.event("token-restored")
+            self._watch.add(held.places.token_path, GOES)
+
+    def started(self, root: Identity) -> None:
+        keeper = own_identity()
+        self._facts = {
+            **self.published,
+            "state": "running",
+            "keeper_pid": keeper.pid,
+            "root_pid": root.pid,
+            "root_start_ticks": root.start_ticks,
+        }
+        self._members = (Member(root, "", os.getuid(), "descent", "R"), Member(keeper, "", None, "descent", "S"))
+        self._publish()
+        for held in self.held:
+            held.event("started", root_pid=root.pid, keeper_pid=keeper.pid)
+
+    def running(self, members: Collection[Member]) -> None:
+        self._members = members
+        self._publish()
+
+    def ending(self, end: End) -> None:
+        self._facts["state"] = "ending"
+        self._publish()
+        for held in self.held:
+            held.event("ending", reason=end.reason, text=end.text)
+
+    def _publish(self) -> None:
+        for held in self.held:
+            content = {**self._facts, "nonce": held.ticket.ticket.nonce, "taken_at": held.taken_at}
+            record.publish(held.queue, held.id, content, self._members)
+
+    def other_holds(self) -> Collection[int]:
+        """Pids of all live tickets of these queues that are not this run's."""
+        mine = {held.ticket.ticket.pid for held in self.held}
+        pids: set[int] = set()
+        for held in self.held:
+            pids |= {t.pid for t in queues.look(held.queue)[0] if t.locked}
+        return pids - mine
+
+    def conclude(self, report: Report) -> None:
+        for held in reversed(self.held):
+            self._conclude(held, report)
+
+    def _conclude(self, held: Held, report: Report) -> None:
+        if held.token.in_place() is not True and not held.ticket.present():
+            return  # the keeper had concluded before it was killed
+        status = exit_status(report)
+        held.event("ended", reason=report.end.reason, status=status, proof=report.proof, ended=_fates(report))
+        denied = report.remaining("not permitted")
+        released = not denied
+        if stuck := report.remaining("unkillable"):
+            survivors.record(held.queue, held.ticket.ticket, stuck)
+        self._name_left(report)
+        seconds = time.monotonic() - held.at
+        receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
+        if denied:
+            held.event("kept", left=receipt.describe_left(report))
+            self.say(
+                f"the token stays: {_names(denied)} may not be signalled by this account; "
+                f"end it as its owner or root, then: holdtop recover -r {held.places.resource} --reason …"
+            )
+            return
+        self._release(held, report, status)
+
+    def _release(self, held: Held, report: Report, status: int) -> None:
+        try:
+            ours = held.give_back()
+        except (HoldtopError, OSError) as error:
+            self.say(f"{held.places.token_path} could not be released: {error}")
+            held.event("unreleased", why=str(error))
+            return
+        if not ours:
+            self.say(f"{held.places.token_path} was not ours any more and was left as it is")
+        held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
+        record.remove(held.queue, held.id)
+        stop.withdraw(held.queue, held.id)
+
+    def _name_left(self, report: Report) -> None:
+        for why, text in (
+            ("unkillable", "survived KILL and may still hold device memory"),
+            ("spared", "was spared: another live hold runs below it"),
+        ):
+            if left := report.remaining(why):  # type: ignore[arg-type]
+                self.warn(f"::warning::{_names(left)} {text}")
+
+
+def _names(left: Collection[Left]) -> str:
+    return ", ".join(
+        f"pid {entry.member.identity.pid} ({entry.member.name}, uid {entry.member.uid})" for entry in left
+    )
+
+
+def _fates(report: Report) -> list[dict[str, object]]:
+    return [
+        {
+            "pid": fate.member.identity.pid,
+            "start_ticks": fate.member.identity.start_ticks,
+            "name": fate.member.name,
+            "uid": fate.member.uid,
+            "found_by": fate.member.found_by,
+            "ended_by": fate.ended_by,
+        }
+        for fate in report.fates
+    ]
