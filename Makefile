@@ -1,0 +1,77 @@
+# `make console` and `make check` do everything on a fresh machine with Python 3.11 or newer.
+# Each recipe stops at the first failure; nothing here needs a package that was installed by hand.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+PIP_TOOLS := pip-tools==7.6.2
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
+	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+	--build-deps-for editable
+
+.PHONY: help console check format-check lint types contracts test check-long bench format lock clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+console: $(VENV)/.runtime  ## open the console; the embedded demo where there is nothing to watch
+	@$(BIN)/holdtop demo --if-empty
+
+check: system format-check lint types contracts test  ## what CI runs; ends with the tests' closing line
+
+.PHONY: system
+system:
+	@scripts/system-packages
+
+format-check: $(VENV)/.test
+	$(BIN)/ruff format --check --quiet .
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check --quiet .
+
+types: $(VENV)/.test
+	$(BIN)/mypy --no-error-summary
+
+contracts: $(VENV)/.test
+	$(BIN)/lint-imports --no-cache
+
+test: $(VENV)/.test  ## the tests alone
+	@$(BIN)/pytest -m "not long" -n $(JOBS)
+
+check-long: system $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
+	@BIN=$(BIN) scripts/check-long
+
+bench: $(VENV)/.test  ## start-up figures as ratios, into bench/results/
+	@$(BIN)/python bench/startup.py
+
+format: $(VENV)/.test  ## rewrite the sources in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet .
+
+lock:  ## choose the newest allowed versions again
+	@$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet $(PIP_TOOLS)
+	$(COMPILE) --upgrade --output-file requirements.lock pyproject.toml
+	$(COMPILE) --upgrade --extra test --constraint requirements.lock \
+		--output-file requirements-test.lock pyproject.toml
+
+$(VENV)/bin/python:
+	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
+
+# The package itself is installed last and without its requirements: only locked, hashed files are fetched.
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what requirements.lock names into $(VENV)" >&2
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: requirements-test.lock $(VENV)/.runtime
+	@echo "installing what requirements-test.lock names into $(VENV)" >&2
+	@$(INSTALL) --require-hashes -r requirements-test.lock
+	@touch $@
+
+clean:  ## remove what these recipes made, results excepted
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
