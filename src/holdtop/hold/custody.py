@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +13,7 @@ from holdtop.hold import events, receipt, record, stop, survivors
 from holdtop.hold import queue as queues
 from holdtop.hold.files import Dir
 from holdtop.hold.inotify import APPEARS, GOES, Watch
-from holdtop.hold.places import Places
+from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
 from holdtop.payload.custody import End, Left, Member, Report
@@ -117,7 +118,7 @@ class HoldCustody:
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
         }
-        self._members = (Member(root, "", os.getuid(), "descent", "R"), Member(keeper, "", None, "descent", "S"))
+        self._members = (Member(root, "", os.getuid(), "descent", "R"),)
         self._publish()
         for held in self.held:
             held.event("started", root_pid=root.pid, keeper_pid=keeper.pid)
@@ -138,12 +139,7 @@ class HoldCustody:
             record.publish(held.queue, held.id, content, self._members)
 
     def other_holds(self) -> Collection[int]:
-        """Pids of all live tickets of these queues that are not this run's."""
-        mine = {held.ticket.ticket.pid for held in self.held}
-        pids: set[int] = set()
-        for held in self.held:
-            pids |= {t.pid for t in queues.look(held.queue)[0] if t.locked}
-        return pids - mine
+        return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
 
     def conclude(self, report: Report) -> None:
         for held in reversed(self.held):
@@ -190,6 +186,15 @@ class HoldCustody:
         ):
             if left := report.remaining(why):  # type: ignore[arg-type]
                 self.warn(f"::warning::{_names(left)} {text}")
+
+
+def other_holds(places: Places) -> set[int]:
+    """Pids of all live holds whose state lies beside this one's, of any resource."""
+    pids: set[int] = set()
+    for beside in neighbours(places):
+        with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
+            pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked}
+    return pids
 
 
 def _names(left: Collection[Left]) -> str:

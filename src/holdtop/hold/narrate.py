@@ -14,11 +14,20 @@ class Narrator:
     def __init__(self, name: str = "holdtop") -> None:
         self._name = name
         self._fd = _open_non_blocking(2)
+        self._said: set[str] = set()
 
     def say(self, text: str) -> None:
         """One line. Controls in it become ``?``: most of it is foreign text."""
         shown = "".join(c if c.isprintable() else "?" for c in text)
         self._write(f"{self._name}: {shown}\n")
+
+    def once(self, key: str, text: str) -> bool:
+        """Say it unless something was said under this key; True when it was new."""
+        new = key not in self._said
+        if new:
+            self._said.add(key)
+            self.say(text)
+        return new
 
     def warn(self, text: str) -> None:
         """A line that is printed as it is (``::warning::…``, which CI systems look for at the start)."""

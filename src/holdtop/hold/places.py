@@ -99,19 +99,29 @@ def resolve(resource: str, state_dir: str | None = None, environ: Mapping[str, s
 
 def known_resources(state_dir: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Resources that have state here, and always ``gpu``; sorted. Raises as ``resolve`` does."""
-    places = resolve("gpu", state_dir, environ)
-    found = {"gpu"}
-    if places.state_dir is not None:
-        names = os.listdir(places.state_dir)
-        found |= {name.removesuffix("-queue") for name in names if name.endswith("-queue")}
-        found |= {name.removesuffix("-token") for name in names if name.endswith("-token")}
-    else:
-        names = os.listdir(environ["HOME"]) if os.path.isdir(environ.get("HOME", "")) else []
-        found |= {name.removesuffix("-QUEUE").lower() for name in names if name.endswith("-QUEUE")}
-        found |= {name.removesuffix("-TOKEN").lower() for name in names if name.endswith("-TOKEN")}
-        if environ.get("NPU_QUEUE_DIR") and environ.get("NPU_TOKEN_FILE"):
-            found.add("npu")
-    return sorted(name for name in found if name != "all" and RESOURCE_FORM.fullmatch(name))
+    found = {places.resource for places in neighbours(resolve("gpu", state_dir, environ))} | {"gpu"}
+    if environ.get("NPU_QUEUE_DIR") and environ.get("NPU_TOKEN_FILE"):
+        found.add(LOCKED_RESOURCE)
+    return sorted(found)
+
+
+def neighbours(places: Places) -> list[Places]:
+    """The places of every resource whose queue or token lies beside this one's, by the same rule."""
+    if places.rule == "variables":
+        return [places]
+    directory = places.queue_parent
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return [places]
+    ends = ("-QUEUE", "-TOKEN") if places.rule == "home" else ("-queue", "-token")
+    found = {name[:-6] for name in names if name.endswith(ends)}
+    if places.rule == "home":
+        found = {name.lower() for name in found if name == name.upper()}
+    known = sorted(name for name in found if name != "all" and RESOURCE_FORM.fullmatch(name))
+    if places.rule == "home":
+        return [_at_home(name, {"HOME": directory}) for name in known]
+    return [_in_state_dir(name, directory, places.rule, {}) for name in known]
 
 
 def ensure(places: Places) -> Dir:
@@ -149,6 +159,8 @@ def _by_variables(resource: str, environ: Mapping[str, str]) -> Places | None:
         given, missing = (queue_variable, token_variable) if queue else (token_variable, queue_variable)
         raise PlaceError(f"{given} is set but {missing} is not: half a place is two queues; set both or neither")
     queue, token = os.path.abspath(queue), os.path.abspath(token)
+    if resource == "gpu" and LOCKED_RESOURCE in os.path.basename(token).lower():
+        resource = LOCKED_RESOURCE  # gpu-hold called with variables that name the NPU's places
     if not os.path.isdir(os.path.dirname(token)):
         raise PlaceError(f"{token_variable} is {token}, but {os.path.dirname(token)} is no directory")
     if not os.path.isdir(os.path.dirname(queue)):

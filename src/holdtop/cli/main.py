@@ -1,0 +1,118 @@
+"""The commands' entry: find the verb, import it alone, run it, and turn every failure into one line and a status."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from holdtop import __version__
+from holdtop.errors import HoldtopError
+
+#: Verb -> what it does. Each is a module of this package with ``add_parser`` and ``run``, imported when named.
+VERBS = {
+    "run": "hold the accelerator, run a command, release",
+    "status": "one look at queue, token, device and flags",
+    "kill": "end a payload, or a flagged process",
+    "evict": "remove a ticket from the queue",
+    "recover": "free a ghost's token",
+    "audit": "operators' acts, and whether the record is whole",
+    "demo": "a sandboxed box with real processes, and the console on it",
+}
+EPILOG = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``holdtop``: with a verb that verb, without one the console."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    return _guarded("holdtop", words)
+
+
+def gpu_hold() -> int:
+    """``gpu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r gpu``."""
+    return _guarded("gpu-hold", ["run", "-r", "gpu", *sys.argv[1:]])
+
+
+def npu_hold() -> int:
+    """``npu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r npu``."""
+    return _guarded("npu-hold", ["run", "-r", "npu", *sys.argv[1:]])
+
+
+def _guarded(program: str, words: list[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # the C locale prints everything, if not prettily
+    try:
+        status = _dispatch(program, words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except HoldtopError as error:
+        return _fail(program, str(error), error.status)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _silence_stdout()
+        return 0  # the reader of a pipe had enough: that is not a failure of ours
+    except OSError as error:
+        _silence_stdout()
+        return _fail(program, str(error), 1)
+    return status
+
+
+def _dispatch(program: str, words: list[str]) -> int:
+    verb = words[0] if words else None
+    if verb not in VERBS:
+        return _console(words)
+    module = importlib.import_module(f"holdtop.cli.{verb}")
+    parser = argparse.ArgumentParser(prog=program, allow_abbrev=False)
+    module.add_parser(parser.add_subparsers(dest="verb", required=True))
+    return int(module.run(parser.parse_args(words)))
+
+
+def _console(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="holdtop",
+        allow_abbrev=False,
+        description="Without a verb: the console. With one of these, that:\n" + EPILOG,
+        epilog="'holdtop VERB --help' says more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"holdtop {__version__}")
+    parser.add_argument("--read-only", action="store_true", help="refuse every act until armed in the console")
+    parser.add_argument("--refresh", metavar="DURATION", help="between two looks at the queue (default 1s)")
+    parser.add_argument("--theme", metavar="NAME", help="a theme by name, or one of your own")
+    parser.add_argument("--state-dir", metavar="DIR", help="the state directory")
+    parser.add_argument("-r", "--resource", metavar="NAME", help="what to show (default all that have state)")
+    parser.add_argument("verb", nargs="?", metavar="VERB", help=argparse.SUPPRESS)
+    args = parser.parse_args(words)
+    if args.verb is not None:
+        parser.error(f"there is no verb {args.verb!r}; {_nearest(args.verb)}")
+    module = importlib.import_module("holdtop.cli.console")
+    return int(module.run(args))
+
+
+def _nearest(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, VERBS, 1)
+    return f"did you mean {close[0]!r}?" if close else "see holdtop --help"
+
+
+def _fail(program: str, text: str, status: int) -> int:
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    if sys.stderr is not None:
+        try:
+            print(f"{program}: {shown}", file=sys.stderr)
+        except OSError:
+            pass
+    return status
+
+
+def _silence_stdout() -> None:
+    """So that the interpreter's own flush at exit cannot fail a second time."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:
+        return

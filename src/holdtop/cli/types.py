@@ -1,0 +1,46 @@
+"""Types of the command line's values, shared by the verbs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+
+
+def duration(text: str) -> float:
+    """``90``, ``90s``, ``15m``, ``2h`` in seconds. Raises ``ArgumentTypeError``."""
+    form = _DURATION.fullmatch(text)
+    if form is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90, 90s, 15m or 2h")
+    return float(form[1]) * _SECONDS[form[2]]
+
+
+def positive_duration(text: str) -> float:
+    """A duration greater than zero."""
+    seconds = duration(text)
+    if not seconds > 0 or math.isinf(seconds):
+        raise argparse.ArgumentTypeError(f"{text!r}: a limit must be longer than nothing")
+    return seconds
+
+
+def cpus(text: str) -> frozenset[int]:
+    """``0-3,8`` is a list; a plain number is how many. Raises ``ArgumentTypeError``."""
+    mine = sorted(os.sched_getaffinity(0))
+    if text.isdigit():
+        count = int(text)
+        if not 1 <= count <= len(mine):
+            raise argparse.ArgumentTypeError(f"{count} CPUs: this process may use {len(mine)}")
+        return frozenset(mine[:count])
+    wanted: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of CPUs: write 4, or 0-3,8")
+        wanted.update(range(int(low), int(high or low) + 1) if len(low) < 5 and len(high) < 5 else ())
+    if not wanted or not wanted.issubset(mine):
+        raise argparse.ArgumentTypeError(f"{text!r}: this process may use the CPUs {','.join(map(str, mine))}")
+    return frozenset(wanted)

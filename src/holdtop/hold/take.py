@@ -1,0 +1,139 @@
+"""Taking the token: when it is free, or in a dead hold's place; and what is looked at right after.
+
+Everything here happens to the first in line only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from holdtop.hold import queue as queues
+from holdtop.hold import receipt, recovery, survivors, token
+from holdtop.hold.custody import Held, other_holds
+from holdtop.hold.files import Dir, writing
+from holdtop.hold.narrate import Narrator
+from holdtop.hold.places import Places
+from holdtop.hold.queue import OwnTicket
+from holdtop.hold.ticket import Wish, now
+from holdtop.hold.view import TokenFile
+from holdtop.payload.ending import Bounds
+
+
+class MovedElsewhere(Exception):
+    """Right after the take the rule points to another place: the token was given back."""
+
+
+@dataclass(slots=True)
+class Taker:
+    places: Places
+    wish: Wish
+    narrator: Narrator
+    bounds: Bounds
+    #: Asked right after the take: has the rule moved?
+    resolve_again: Callable[[], Places]
+    #: Sleeps for so many seconds at most, and raises when the wait has to end.
+    pause: Callable[[OwnTicket, float], None]
+    _ghost_since: float | None = None
+
+    def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
+        """Take what is free, recover a ghost, or say why neither can be done."""
+        if found is not None and found.ghost:
+            held = self._recover(own, token_dir, found)
+        elif found is None:
+            held = self._take(own, token_dir, lambda data: token.take(token_dir, self.places.token_name, data))
+        else:
+            self._ghost_since = None
+            self._say_why(found)
+            return None
+        return self._checked(held) if held else None
+
+    def _take(self, own: OwnTicket, token_dir: Dir, make: Callable[[bytes], token.OwnToken | None]) -> Held | None:
+        data = token.content(own.ticket, own.data, self.places.queue_path)
+        with queues.locked(own.queue), writing(self.places.token_path, "create the token"):
+            taken = make(data) if own.present() else None
+        if taken is None:
+            return None
+        return Held(self.places, own.queue, own, taken, data, time.monotonic(), now())
+
+    def _recover(self, own: OwnTicket, token_dir: Dir, ghost: TokenFile) -> Held | None:
+        """End what the dead hold left, then put our token in the place of its own."""
+        assert ghost.ticket is not None
+        if self._ghost_since is None:
+            self._ghost_since = time.monotonic()
+            self.narrator.say(f"the token is a ghost: its hold {ghost.ticket.id} (lane {ghost.lane}) is dead")
+        left = recovery.end_leftovers(
+            own.queue, ghost, self.bounds, lambda seconds: self.pause(own, seconds), lambda: self._others(own)
+        )
+        if not self._may_free(ghost, left):
+            return None
+        if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
+            survivors.record(own.queue, ghost.ticket, stuck)
+        name = self.places.token_name
+        held = self._take(own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
+        if held:
+            own.queue.remove(ghost.ticket.id)
+            held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))
+            self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
+        return held
+
+    def _may_free(self, ghost: TokenFile, left: recovery.Leftovers) -> bool:
+        denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
+        if pids := denied or [identity.pid for identity in left.not_ours]:
+            who = f"uid {ghost.uid} or root"
+            self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {who} may end them")
+            return False
+        assert self._ghost_since is not None
+        waited = time.monotonic() - self._ghost_since
+        return recovery.may_end(ghost) or waited >= self.bounds.survive_wait
+
+    def _others(self, own: OwnTicket) -> Collection[int]:
+        return other_holds(self.places) - {own.ticket.pid}
+
+    def _say_why(self, found: TokenFile) -> None:
+        if found.kind == "garbled":
+            text = f"held by a token that cannot be read ({found.why}); 'holdtop recover' frees it if nobody holds"
+        else:
+            text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
+        self.narrator.once(f"{found.inode}-{found.kind}", text)
+
+    def _checked(self, held: Held) -> Held:
+        """The rule once more, the further lock, and what earlier holders left."""
+        if self.resolve_again() != self.places:
+            held.give_back()
+            self.narrator.say(f"the state has moved: {held.places.said} is given back, queueing anew")
+            raise MovedElsewhere
+        if self.places.lock_path is not None:
+            self._lock(held, self.places.lock_path)
+        for warning in survivors.announce(held.queue):
+            self.narrator.warn(warning)
+        survivors.forget_dead(held.queue)
+        last = receipt.last(held.queue)
+        if last and last.get("verdict") != "clean":
+            self.narrator.say(f"the last release ({last.get('ticket')}) was {last.get('verdict')}")
+        held.event("taken", where=self.places.said, limits=dict(self.wish.limits))
+        self.narrator.say(f"taken: {self.places.said}")
+        return held
+
+    def _lock(self, held: Held, path: str) -> None:
+        """Exclude tools that only know the lock file; they may hold it for a while."""
+        try:
+            with writing(path, "take the lock"), Dir.root(os.path.dirname(path)) as directory:
+                held.lock_fd = directory.open_or_create(os.path.basename(path), mode=0o660)
+                while not _flock(held.lock_fd):
+                    self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
+                    self.pause(held.ticket, 0.1)
+        except BaseException:
+            held.give_back()
+            raise
+
+
+def _flock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
