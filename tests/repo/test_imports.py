@@ -1,0 +1,51 @@
+"""What a static graph cannot see: which modules a process has really loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: The terminal toolkit, and what only the console's picture of the process table needs.
+TOOLKIT = {"textual", "rich"}
+SENSORS = {"psutil", "pyudev", "platformdirs", "holdtop.sources", "holdtop.model", "holdtop.operator"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The names in ``sys.modules`` after ``statement`` has run in an interpreter of its own."""
+    code = f"""
+import sys
+try:
+    {statement}
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stderr.split())
+
+
+def verb(*words: str) -> str:
+    return f"from holdtop.cli.main import main; main({list(words)!r})"
+
+
+@pytest.mark.parametrize(
+    ("statement", "kept_out"),
+    [
+        ("import holdtop.hold", TOOLKIT | SENSORS),
+        ("import holdtop.payload.supervisor", TOOLKIT | SENSORS | {"holdtop.hold"}),
+        (verb("--version"), TOOLKIT | SENSORS | {"holdtop.hold", "holdtop.payload", "ctypes"}),
+        (verb("--help"), TOOLKIT | SENSORS | {"holdtop.hold", "holdtop.payload", "ctypes"}),
+        (verb("run", "--help"), TOOLKIT | SENSORS),
+        (verb("status", "--json"), TOOLKIT),
+        (verb("kill", "--help"), TOOLKIT | {"pyudev"}),
+        (verb("audit", "--help"), TOOLKIT | {"pyudev"}),
+    ],
+)
+def test_nothing_is_loaded_that_is_not_needed(statement: str, kept_out: set[str]) -> None:
+    loaded = loaded_by(statement)
+    assert "holdtop" in loaded
+    assert loaded & kept_out == set()
