@@ -124,7 +124,7 @@ def _options(seen: Sequence[str]) -> tuple[str, ...]:
 
 
 def _attached(word: str, seen: Sequence[str]) -> str | None:
-    """``NAME=value``, ``--name=value``, ``Name: value``, ``-uvalue`` as one argument: all of the value goes."""
+    """``NAME=value``, ``--name=value``, ``Name: value``, ``-uvalue`` as one argument: all of it goes."""
     if (form := _WHOLE.fullmatch(word)) and is_secret_name(form[1]):
         return form[1] + form[2] + REDACTED
     for option in _options(seen):
