@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdtop.hold import queue as queues
-from holdtop.hold import receipt, recovery, survivors, token
+from holdtop.hold import receipt, record, recovery, survivors, token
 from holdtop.hold.custody import Held, other_holds
 from holdtop.hold.files import Dir, writing
 from holdtop.hold.narrate import Narrator
@@ -76,6 +76,7 @@ class Taker:
         held = self._take(own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
         if held:
             own.queue.remove(ghost.ticket.id)
+            record.remove(own.queue, ghost.ticket.id)
             held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))
             self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
         return held

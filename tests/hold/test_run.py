@@ -1,0 +1,269 @@
+"""``holdtop run`` with real processes: exit statuses, order, exclusion, ends, and what is left (nothing)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+
+STUBBORN = f"""
+sh -c 'trap "" TERM; sleep {NAP}' &
+setsid sh -c 'sleep {NAP}; true' &
+env -i setsid -f sh -c 'sleep {NAP}; true'
+sleep {NAP}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["sh", "-c", "trap 'exit 0' TERM; kill $$; sleep 5"], 0),
+        (["sh", "-c", "kill -ABRT $$"], 134),
+        (["no-such-command-here"], 127),
+        (["/etc/passwd"], 126),
+    ],
+)
+def test_the_status_is_the_payloads_own(state: Box, command: list[str], status: int) -> None:
+    assert ended(state.run(*command))[0] == status
+    assert state.leftovers() == []
+
+
+def test_now_or_never(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    started = time.monotonic()
+    assert ended(state.run("true", options=["-w", "0"]))[0] == 121
+    assert time.monotonic() - started < 5
+    assert ended(state.run("true", options=["-w", "0.3"]))[0] == 121
+    holder.terminate()
+    assert ended(holder)[0] == 143
+    assert ended(state.run("true", options=["-w", "0"]))[0] == 0
+
+
+def test_max_hold_ends_the_tree_and_says_so(state: Box) -> None:
+    lane = state.run("sh", "-c", STUBBORN, options=["--max-hold", "1", "--grace", "0.5"])
+    status, errors = ended(lane)
+    assert status == 124
+    assert "max-hold" in errors
+    assert sleepers() == []
+    assert state.leftovers() == []
+    end = next(event for event in state.events() if event["event"] == "ended")
+    assert end["reason"] == "max-hold"
+    assert end["proof"] == "ECHILD"
+    by = {fate["ended_by"] for fate in end["ended"]}
+    assert by == {"TERM", "KILL"}, "the stubborn one needed KILL, the others did not"
+
+
+@pytest.mark.parametrize(
+    ("signum", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+)
+def test_a_signal_to_the_hold_ends_everything_and_then_frees_the_token(
+    state: Box, signum: signal.Signals, status: int
+) -> None:
+    lane = state.run("sh", "-c", STUBBORN, options=["--grace", "0.5"])
+    state.until_running()
+    until(lambda: len(sleepers()) >= 4)
+    lane.send_signal(signum)
+    while state.token.exists():
+        held, living = state.token.exists(), sleepers()
+        assert held or not living
+        time.sleep(0.005)
+    assert sleepers() == [], "the token went before the last process"
+    assert ended(lane)[0] == status
+    assert state.leftovers() == []
+
+
+def test_term_to_a_waiter_takes_only_its_ticket(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    before = state.token.read_bytes()
+    living = sleepers()
+    waiter = state.run("true")
+    until(lambda: len(state.tickets()) == 2)
+    waiter.terminate()
+    assert ended(waiter)[0] == 143
+    assert len(state.tickets()) == 1
+    assert state.token.read_bytes() == before
+    assert sleepers() == living
+    holder.terminate()
+    ended(holder)
+
+
+def test_an_evicted_waiter_leaves_at_once(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    waiter = state.run("true")
+    until(lambda: len(state.tickets()) == 2)
+    (state.queue / state.tickets()[1]).unlink()
+    status, errors = ended(waiter, 5)
+    assert status == 120
+    assert "evicted" in errors
+    holder.terminate()
+    ended(holder)
+
+
+def test_removing_a_running_ticket_is_a_stop(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    (state.queue / state.tickets()[0]).unlink()
+    assert ended(lane, 10)[0] == 130
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+def test_a_token_that_vanishes_is_put_back(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    state.token.unlink()
+    until(state.token.exists)
+    lane.terminate()
+    status, errors = ended(lane)
+    assert status == 143
+    assert "::warning::" in errors
+    assert state.leftovers() == []
+
+
+def test_a_token_that_is_somebody_elses_ends_the_payload_and_is_left_alone(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    (state.state / "theirs").write_text("other 4242\n")
+    os.replace(state.state / "theirs", state.token)
+    assert ended(lane, 10)[0] == 125
+    assert sleepers() == []
+    assert state.token.read_text() == "other 4242\n"
+
+
+def test_lanes_start_in_the_order_they_came(state: Box, tmp_path: Path) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    order = tmp_path / "order"
+    names = ["zz", "aa", "10", "9", "Ä", "b", "a", "Z", "007", "x", "1", "0"]
+    lanes = []
+    for place, name in enumerate(names):
+        lanes.append(state.run("sh", "-c", f"echo '{name}' >> {order}", options=["--lane", name]))
+        until(lambda place=place: len(state.tickets()) == place + 2)  # type: ignore[misc]
+        time.sleep(0.02)
+    holder.terminate()
+    assert [ended(lane)[0] for lane in lanes] == [0] * len(lanes)
+    ended(holder)
+    assert order.read_text().split() == names
+
+
+def test_fifty_at_one_instant_all_run_once_and_never_two_together(state: Box, tmp_path: Path) -> None:
+    inside, order = tmp_path / "inside", tmp_path / "order"
+    script = f"mkdir {inside} || echo two >> {order}; echo $0 >> {order}; sleep 0.01; rmdir {inside}"
+    lanes = [state.run("sh", "-c", script, str(n)) for n in range(50)]
+    statuses = [ended(lane, 100)[0] for lane in lanes]
+    assert statuses == [0] * 50
+    assert sorted(order.read_text().split(), key=int) == [str(n) for n in range(50)]
+    assert state.leftovers() == []
+
+
+def test_nested_runs_at_once_under_its_own_hold(state: Box) -> None:
+    inner = [*HOLDTOP, "run", "--state-dir", str(state.state), "--", "sh", "-c", "exit 9"]
+    status, errors = ended(state.run(*inner), 10)
+    assert status == 9
+    assert "nested" in errors
+
+
+def test_the_marks_alone_are_refused_not_waited_for(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    ticket = state.until_running()["ticket"]
+    stranger = state.run("true", env={**os.environ, "HOLDTOP_TICKET_GPU": ticket})
+    status, errors = ended(stranger, 10)
+    assert status == 125
+    assert "deadlock" in errors
+    holder.terminate()
+    ended(holder)
+
+
+def test_resources_are_taken_in_one_order(state: Box) -> None:
+    both = ended(state.run("sh", "-c", "echo $HOLDTOP_TICKET_GPU $HOLDTOP_TICKET_NPU >&2", options=["-r", "npu,gpu"]))
+    assert both[0] == 0
+    assert both[1].splitlines()[-1].count("-") == 2
+    inner = [*HOLDTOP, "run", "--state-dir", str(state.state), "-r", "gpu", "--", "true"]
+    status, errors = ended(state.run(*inner, options=["-r", "npu"]), 10)
+    assert status == 125
+    assert "-r gpu,npu" in errors
+
+
+def test_the_payload_inherits_no_descriptor_of_the_state(state: Box) -> None:
+    lane = state.run("sh", "-c", "ls -l /proc/self/fd", stdout=subprocess.PIPE)
+    output, _ = lane.communicate(timeout=20)
+    assert lane.returncode == 0
+    assert str(state.state) not in output.decode()
+    assert output.decode().count("->") <= 4, output
+
+
+def test_a_left_behind_daemon_is_ended_and_named(state: Box) -> None:
+    status, _ = ended(state.run("sh", "-c", f"env -i setsid -f sh -c 'sleep {NAP}; true'; exit 3", options=["--grace", "1"]))
+    assert status == 3
+    assert sleepers() == []
+    end = next(event for event in state.events() if event["event"] == "ended")
+    assert {fate["found_by"] for fate in end["ended"]} == {"descent"}
+    assert len(end["ended"]) >= 1
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "keeper"])
+def test_either_process_of_the_hold_may_be_killed(state: Box, victim: str) -> None:
+    lane = state.run("sh", "-c", STUBBORN, options=["--grace", "0.5"])
+    started = state.until_running()
+    until(lambda: len(sleepers()) >= 4)
+    os.kill(lane.pid if victim == "supervisor" else started["keeper_pid"], signal.SIGKILL)
+    until(lambda: not state.token.exists(), 10)
+    assert sleepers() == []
+    status, _ = ended(lane)
+    assert status == (-9 if victim == "supervisor" else 125)
+    until(lambda: state.leftovers() == [])
+
+
+def test_both_killed_is_a_ghost_that_the_next_waiter_recovers(state: Box) -> None:
+    lane = state.run("sh", "-c", f"setsid sleep {NAP} & sleep {NAP}", options=["--grace", "0.5"])
+    started = state.until_running()
+    until(lambda: len(sleepers()) >= 2)
+    os.kill(started["keeper_pid"], signal.SIGSTOP)
+    os.kill(lane.pid, signal.SIGKILL)
+    os.kill(started["keeper_pid"], signal.SIGKILL)
+    lane.wait(10)  # its payload lives and keeps the pipe of its stderr open
+    assert state.token.exists()
+    assert len(sleepers()) >= 2
+    status, errors = ended(state.run("true", options=["--grace", "0.5"]), 20)
+    assert status == 0
+    assert "stale token" in errors
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+def test_a_full_disk_means_the_command_is_not_run(state: Box, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    inner = " ".join([*HOLDTOP, "run", "--state-dir", "$H", "--", "touch", str(mark)])
+    script = f"""H=$(mktemp -d); mount -t tmpfs -o size=8k,nr_inodes=4 tmpfs $H; mkdir $H/gpu-queue
+    dd if=/dev/zero of=$H/filler 2>/dev/null; {inner}; s=$?; ls -A $H/gpu-queue; umount $H; rmdir $H; exit $s"""
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 125, done.stderr
+    assert not mark.exists()
+    assert "not run" in done.stderr
+    assert [n for n in done.stdout.split() if not n.startswith(".")] == []
+
+
+def test_a_second_account_is_denied_at_once_and_not_called_busy(state: Box) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: acts as another account")
+    os.chmod(state.state, 0o700)
+    for parent in state.state.parents:
+        if parent.stat().st_uid == 0 and parent != Path("/tmp") and str(parent).startswith("/tmp/"):
+            os.chmod(parent, 0o755)
+    (state.state / "gpu-queue").mkdir(mode=0o700)
+    other = ["setpriv", "--reuid", "65534", "--clear-groups", *HOLDTOP, "run", "--state-dir", str(state.state)]
+    done = subprocess.run([*other, "--", "true"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 125
+    assert "ermission denied" in done.stderr or "no directory" in done.stderr
+    assert "uid 65534" in done.stderr or "no directory" in done.stderr
