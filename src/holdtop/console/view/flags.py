@@ -1,0 +1,30 @@
+"""What is wrong, worst first: two rows each, the evidence and the remedy."""
+
+from __future__ import annotations
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.queue import short_id
+from holdtop.console.view.text import Line, Span, line
+from holdtop.console.view.when import coarse, seconds_until
+from holdtop.model.values import Flag
+
+ROWS = 2
+
+
+def flag_rows(flag: Flag, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> tuple[Line, Line]:
+    since = seconds_until(now, flag.since)
+    where = " ".join(filter(None, (flag.resource, short_id(flag.ticket) if flag.ticket else None)))
+    head = [
+        Span(f" {glyphs.severity[flag.severity]} ", flag.severity, True),
+        Span(f"{glyphs.clean(flag.kind, 24)} ", flag.severity, True),
+        Span(f"{glyphs.clean(where, 40)} ", "accent"),
+        Span(f"{coarse(since)} " if since is not None else "", "muted"),
+        Span(glyphs.clean(flag.text, width)),
+    ]
+    remedy = [Span(f"   {glyphs.arrow} ", "muted"), Span(glyphs.clean(flag.remedy, width), "muted")]
+    return line(*head, selected=selected), line(*remedy, selected=selected)
+
+
+def matches(flag: Flag, wanted: str) -> bool:
+    words = (flag.kind, flag.resource or "", flag.ticket or "", flag.text, flag.remedy)
+    return any(wanted in word.casefold() for word in words)

@@ -1,0 +1,112 @@
+"""The one pool of an APU's memory as a bar: who has it, readable by its fillings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.text import Line, Role, Span, line, width_of
+from holdtop.model.values import Reading, Snapshot
+from holdtop.render import bytes_text
+
+
+class Part(NamedTuple):
+    name: str
+    role: Role
+    #: In bytes; ``None`` when it cannot be known.
+    size: int | None
+
+
+def parts(snapshot: Snapshot) -> tuple[Part, ...]:
+    """The pool's parts in bytes, in the order in which they are drawn."""
+    memory = snapshot.memory
+    total = _value(snapshot, "mem_total_bytes")
+    available = _value(snapshot, "mem_available_bytes")
+    leftovers = _sum(memory.survivor_bytes, memory.stray_bytes)
+    device = [memory.payload_bytes, leftovers, memory.shared_bytes, memory.unattributed_bytes]
+    other = None
+    if total is not None and available is not None:
+        other = max(0, total - available - sum(count or 0 for count in device))
+    return (
+        Part("held", "held", memory.payload_bytes),
+        Part("strays & survivors", "leftover", leftovers),
+        Part("shared", "info", memory.shared_bytes),
+        Part("unattributed", "unattributed", memory.unattributed_bytes),
+        Part("other RAM", "other", other),
+        Part("available", "available", available),
+    )
+
+
+def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """The bar, and below it what its fillings mean."""
+    shown = [
+        (fill, part)
+        for fill, part in zip(glyphs.fills, parts(snapshot), strict=True)
+        if part.name != "shared" or part.size
+    ]
+    bar = _bar(shown, width - 2)
+    legend = _legend(shown, snapshot, width)
+    return [bar, legend][:height] if height > 1 else [legend]
+
+
+def _bar(shown: Sequence[tuple[str, Part]], width: int) -> Line:
+    total = sum(part.size or 0 for _, part in shown)
+    if total <= 0 or shown[-1][1].count is None:
+        return line(Span(" memory: unknown, as MemTotal or MemAvailable could not be read", "muted"))
+    lengths = _shares([part.size or 0 for _, part in shown], max(1, width))
+    spans = [Span(fill * length, part.role) for (fill, part), length in zip(shown, lengths, strict=True)]
+    return line(Span(" "), *spans)
+
+
+def _shares(counts: Sequence[int], width: int) -> list[int]:
+    """Cells for each part: at least one for what is there at all, and ``width`` in sum."""
+    total = sum(counts)
+    lengths = [max(1, round(count * width / total)) if count else 0 for count in counts]
+    while (over := sum(lengths) - width) != 0:
+        widest = max(range(len(lengths)), key=lengths.__getitem__)
+        lengths[widest] = max(0, lengths[widest] - over)
+    return lengths
+
+
+def _legend(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, width: int) -> Line:
+    unreadable = snapshot.memory.unreadable_processes
+    long = _legend_spans(shown, snapshot, False)
+    if unreadable:
+        extra = Span(f"  {unreadable} unreadable", "warning")
+        long = [*long[:-1], extra, long[-1]]
+    return line(*(long if width_of(long) <= width else _legend_spans(shown, snapshot, True)))
+
+
+_SHORT = {
+    "strays & survivors": "strays",
+    "unattributed": "nobody's",
+    "other RAM": "other",
+    "available": "avail",
+}
+
+
+def _legend_spans(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, short: bool) -> list[Span]:
+    spans: list[Span] = [Span(" ")]
+    for fill, part in shown:
+        name = _SHORT.get(part.name, part.name) if short else part.name
+        amount = bytes_text(part.size, "?" if short else "unknown")
+        amount = amount.replace(" GiB", "G").replace(" MiB", "M") if short else amount
+        spans += [
+            Span(f"{fill}{fill} " if not short else f"{fill} ", part.role),
+            Span(f"{name} ", "muted"),
+            Span(amount),
+        ]
+        spans.append(Span(" " if short else "   "))
+    headroom = bytes_text(snapshot.memory.headroom_bytes, "?" if short else "unknown")
+    headroom = headroom.replace(" GiB", "G").replace(" MiB", "M") if short else headroom
+    return [*spans, Span("room " if short else "headroom ", "muted"), Span(headroom, "text", True)]
+
+
+def _value(snapshot: Snapshot, name: str) -> int | None:
+    value = snapshot.readings.get(name, Reading()).value
+    return None if value is None else int(value)
+
+
+def _sum(*counts: int | None) -> int | None:
+    return sum(count or 0 for count in counts) if None not in counts else None

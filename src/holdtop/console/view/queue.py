@@ -1,0 +1,109 @@
+"""The queue as a table: the holder and, in order, who waits; and one sentence on why somebody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.resources import who
+from holdtop.console.view.text import Line, Role, Span, line
+from holdtop.console.view.when import coarse, seconds_until
+from holdtop.model.values import Resource, Ticket
+from holdtop.render import bytes_text, duration_text
+
+_STATE_ROLES: dict[str, Role] = {
+    "running": "held",
+    "paused": "warning",
+    "ending": "warning",
+    "waiting": "text",
+}
+
+
+def short_id(ticket_id: str) -> str:
+    """A ticket's id without the zeros that order its file: ``12-4211``."""
+    return ticket_id.lstrip("0") or ticket_id
+
+
+def command_text(command: Iterable[str]) -> str:
+    return " ".join(command)
+
+
+def age(ticket: Ticket) -> float | None:
+    return ticket.waited_seconds if ticket.state == "waiting" else ticket.held_seconds
+
+
+SORTS: dict[str, Callable[[Ticket], Any]] = {
+    "position": lambda ticket: (ticket.resource, ticket.position),
+    "age": lambda ticket: -(age(ticket) or 0.0),
+    "lane": lambda ticket: (ticket.lane or "", ticket.position),
+    "memory": lambda ticket: -((ticket.payload.gtt_bytes or 0) if ticket.payload else 0),
+}
+
+
+def matches(ticket: Ticket, wanted: str) -> bool:
+    words = (ticket.id, ticket.resource, ticket.lane or "", who(ticket), command_text(ticket.command))
+    return any(wanted in word.casefold() for word in words)
+
+
+def queue_head(width: int, glyphs: Glyphs) -> Line:
+    wide = width >= 90
+    lane = glyphs.column("LANE", _lane_width(width))
+    text = f"   {'#':>2} {'RES':<4}{lane} {'USER':<9}{'STATE':<9}{'AGE':>6} {'LEFT':>7} {'GTT':>9} "
+    text += f"{'TICKET':<14} " if wide else ""
+    return line(Span(glyphs.fit(text + "COMMAND", width), "muted"))
+
+
+def _lane_width(width: int) -> int:
+    return 12 if width < 78 else 14 if width < 110 else 20
+
+
+def queue_row(ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    role = _STATE_ROLES[ticket.state]
+    gtt = ticket.payload.gtt_bytes if ticket.payload else None
+    state = "ending" if ticket.being_ended_by is not None else ticket.state
+    left, left_role = _left(ticket, now)
+    spans = [
+        Span(f" {glyphs.state[ticket.state]} ", role),
+        Span(f"{ticket.position or '':>2} ", "muted"),
+        Span(glyphs.column(ticket.resource, 3) + " ", "muted"),
+        Span(
+            glyphs.column(ticket.lane or glyphs.dash, _lane_width(width)) + " ", "text", ticket.position == 0
+        ),
+        Span(glyphs.column(who(ticket), 8) + " "),
+        Span(f"{state:<9}", role),
+        Span(f"{coarse(age(ticket), glyphs.dash):>6} "),
+        Span(f"{left:>7} ", left_role),
+        Span(f"{bytes_text(gtt, glyphs.dash):>9} ", "held" if gtt else "muted"),
+    ]
+    if width >= 90:
+        spans.append(Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted"))
+    spans.append(Span(glyphs.clean(command_text(ticket.command), width), "muted"))
+    return line(*spans, selected=selected)
+
+
+def _left(ticket: Ticket, now: str) -> tuple[str, Role]:
+    """The countdown of a running ticket to its deadline."""
+    if ticket.state == "waiting" or ticket.deadline_at is None:
+        return "", "muted"
+    left = seconds_until(ticket.deadline_at, now)
+    over = left is not None and left < 0
+    return coarse(left, "?"), "critical" if over else "text"
+
+
+def why_waiting(ticket: Ticket, resource: Resource | None, now: str) -> str:
+    """One sentence: behind whom, for how long that one has held and may hold, and when it may be our turn."""
+    ahead = max(0, ticket.position - 1)
+    holder = resource.holder if resource else None
+    if holder is None:
+        state = resource.state if resource else "unknown"
+        behind = f"{ticket.resource} is {state} and nobody is known to hold it"
+    else:
+        since = duration_text(holder.held_seconds)
+        behind = f"{holder.lane or holder.id} holds {ticket.resource}, for {since} now"
+        left = seconds_until(holder.deadline_at, now)
+        behind += f" and at most {duration_text(left)} more" if left is not None and left > 0 else ""
+    turn = "next in line" if not ahead else f"{ahead} ahead of it"
+    expected = ticket.expected_start
+    when = f"expected between {expected.low} and {expected.high}" if expected else "no history to say when"
+    return f"{ticket.lane or ticket.id} waits: {behind}; {turn}; {when}."

@@ -1,0 +1,166 @@
+"""The process tree of what is selected: who, how big, and how each process was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.queue import command_text, short_id, why_waiting
+from holdtop.console.view.subject import Subject, find_flag, find_resource, find_ticket, processes
+from holdtop.console.view.text import Line, Span, line
+from holdtop.console.view.when import coarse, process_age
+from holdtop.model.values import Process, Snapshot, Ticket
+from holdtop.render import bytes_text
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One visible row of the tree."""
+
+    process: Process
+    #: Whether each ancestor below the root, and the node itself, is the last of its siblings.
+    trail: tuple[bool, ...]
+    #: Processes below it that are folded away; their figures are in the node's sums then.
+    hidden: int
+    children: int
+    cpu_percent: float | None
+    rss_bytes: int | None
+    gtt_bytes: int | None
+
+
+def nodes(members: Sequence[Process], folded: frozenset[int]) -> list[Node]:
+    """The rows, parents before children; a member whose parent is none of them is a root."""
+    pids = {process.pid for process in members}
+    below: dict[int, list[Process]] = {}
+    roots = []
+    for process in members:
+        if process.ppid in pids and process.ppid != process.pid:
+            below.setdefault(process.ppid, []).append(process)
+        else:
+            roots.append(process)
+    rows: list[Node] = []
+    stack: list[tuple[Process, tuple[bool, ...]]] = [(root, ()) for root in reversed(roots)]
+    seen: set[int] = set()
+    while stack:
+        process, trail = stack.pop()
+        if process.pid in seen:  # a record is foreign text: its parents may form a ring
+            continue
+        seen.add(process.pid)
+        children = below.get(process.pid, [])
+        shut = process.pid in folded and bool(children)
+        part = list(_subtree(process, below)) if shut else [process]
+        rows.append(_node(process, trail, part, len(children)))
+        if not shut:
+            last = len(children) - 1
+            for index in range(last, -1, -1):
+                stack.append((children[index], (*trail, index == last)))
+    return rows
+
+
+def _subtree(process: Process, below: dict[int, list[Process]]) -> Iterator[Process]:
+    stack, seen = [process], {process.pid}
+    while stack:
+        yield (part := stack.pop())
+        fresh = [child for child in below.get(part.pid, []) if child.pid not in seen]
+        seen.update(child.pid for child in fresh)
+        stack += fresh
+
+
+def _node(process: Process, trail: tuple[bool, ...], part: list[Process], children: int) -> Node:
+    cpu = [member.cpu_percent for member in part if member.cpu_percent is not None]
+    rss = [member.rss_bytes for member in part if member.rss_bytes is not None]
+    gtt = [member.gtt_bytes for member in part if member.gtt_bytes is not None]
+    return Node(
+        process,
+        trail,
+        len(part) - 1,
+        children,
+        sum(cpu) if cpu else None,
+        sum(rss) if rss else None,
+        sum(gtt) if gtt else None,
+    )
+
+
+def tree_head(width: int, glyphs: Glyphs) -> Line:
+    text = (
+        f" {'PID':>8} {'USER':<9}{'S':<2}{'AGE':>6} {'CPU':>6} {'RSS':>9} {'GTT':>9} {'FOUND BY':<9} COMMAND"
+    )
+    return line(Span(glyphs.fit(text, width), "muted"))
+
+
+def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    process = node.process
+    user = process.user or ("?" if process.uid is None else str(process.uid))
+    cpu = glyphs.dash if node.cpu_percent is None else f"{node.cpu_percent:.0f} %"
+    closed = "closed" if not process.readable else glyphs.dash
+    weak = process.found_by in ("marker", "device", "record")
+    stuck = process.state in ("D", "Z")
+    spans = [
+        Span(f" {process.pid:>8} "),
+        Span(glyphs.column(user, 8) + " ", "muted"),
+        Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
+        Span(f"{coarse(process_age(process.start_ticks, at)):>6} {cpu:>6} "),
+        Span(f"{bytes_text(node.rss_bytes, glyphs.dash):>9} "),
+        Span(f"{bytes_text(node.gtt_bytes, closed):>9} ", "held" if node.gtt_bytes else "muted"),
+        Span(f"{process.found_by:<9} ", "warning" if weak else "muted"),
+        Span(_branches(node, glyphs), "rule"),
+        Span(_fold_mark(node, glyphs), "accent", True),
+        Span(glyphs.clean(process.name, 32), "text", True),
+        Span(" " + glyphs.clean(command_text(process.command), width), "muted"),
+    ]
+    return line(*spans, selected=selected)
+
+
+def _branches(node: Node, glyphs: Glyphs) -> str:
+    if not node.trail:
+        return ""
+    *above, last = node.trail
+    return "".join("  " if end else glyphs.through for end in above) + (
+        glyphs.last_branch if last else glyphs.branch
+    )
+
+
+def _fold_mark(node: Node, glyphs: Glyphs) -> str:
+    return f"{glyphs.folded}{node.hidden} " if node.hidden else ""
+
+
+def tree_detail(snapshot: Snapshot, subject: Subject | None) -> str:
+    """What the tree's title says: whose it is, and its sums."""
+    ticket, flag = find_ticket(snapshot, subject), find_flag(snapshot, subject)
+    members = processes(snapshot, subject)
+    if ticket is not None and ticket.payload is not None:
+        payload = ticket.payload
+        source = " as the hold says" if payload.source == "record" else ""
+        sums = f"RSS {bytes_text(payload.rss_bytes)}, GTT {bytes_text(payload.gtt_bytes)}"
+        return f"{ticket.lane or ''} {short_id(ticket.id)}: {payload.process_count} processes, {sums}{source}"
+    if flag is not None and members:
+        return f"{flag.kind}: {len(members)} processes"
+    if ticket is not None:
+        return f"{ticket.lane or ''} {short_id(ticket.id)}: {ticket.state}"
+    return ""
+
+
+def tree_words(snapshot: Snapshot, subject: Subject | None) -> list[str]:
+    """What stands in the tree's place when there is no process to show."""
+    ticket, flag = find_ticket(snapshot, subject), find_flag(snapshot, subject)
+    if ticket is not None and ticket.state == "waiting":
+        sentence = why_waiting(ticket, find_resource(snapshot, subject), snapshot.taken_at)
+        return [sentence, *_particulars(ticket)]
+    if ticket is not None:
+        return ["No process of it is known.", *_particulars(ticket)]
+    if flag is not None:
+        named = ", ".join(map(str, flag.pids))
+        return [f"{flag.text} {f'(pid {named})' if named else ''}", flag.remedy]
+    return ["Nothing is held, nobody waits."] if subject is None else ["It is gone."]
+
+
+def _particulars(ticket: Ticket) -> list[str]:
+    limits = ", ".join(f"{name} {value}" for name, value in ticket.limits.items())
+    words = [f"command  {command_text(ticket.command)}", f"in       {ticket.cwd or 'unknown'}"]
+    words.append(f"limits   {limits or 'none'}")
+    if (fit := ticket.will_it_fit) is not None:
+        answer = {True: "fits", False: "does not fit", None: "unknown whether it fits"}[fit.fits]
+        need, room = bytes_text(fit.need_bytes), bytes_text(fit.headroom_bytes)
+        words.append(f"memory   needs {need}, headroom {room}: {answer}")
+    return words
