@@ -81,7 +81,7 @@ class Box:
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], seconds: float = 10) -> T:
+def until(condition: Callable[[], T | None], seconds: float = 10) -> T:
     """The condition's first true value. Fails loudly when it never comes."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -226,13 +226,13 @@ def test_either_process_of_the_hold_may_be_killed(state: Box, victim: str) -> No
 
 
 def test_both_killed_is_a_ghost_that_the_next_waiter_recovers(state: Box) -> None:
-    lane = state.run("sh", "-c", f"setsid sleep {NAP} & sleep {NAP}", options=["--grace", "0.5"])
+    lane = state.run("sh", "-c", f"setsid sleep {NAP} & sleep {NAP}", stderr=subprocess.DEVNULL)
     started = state.until_running()
     until(lambda: len(sleepers()) >= 2)
     os.kill(started["keeper_pid"], signal.SIGSTOP)
     os.kill(lane.pid, signal.SIGKILL)
     os.kill(started["keeper_pid"], signal.SIGKILL)
-    lane.wait(10)  # its payload lives and keeps the pipe of its stderr open
+    lane.wait(10)
     assert state.token.exists()
     assert len(sleepers()) >= 2
     status, errors = ended(state.run("true", options=["--grace", "0.5"]), 20)

@@ -63,7 +63,8 @@ class Keeper:
         self._supervisor_pid = supervisor_pid
         self._supervisor = _pin_parent(supervisor_pid)
         self._deadline = None if run.max_hold is None else time.monotonic() + run.max_hold
-        self._published_at = time.monotonic()
+        # The first look comes early: should both of us be killed, only what was published is known.
+        self._published_at = time.monotonic() - PUBLISH_EVERY + TICK
         supervisor = () if self._supervisor is None else (self._supervisor,)
         self._news = (inbox.fd, channel.fileno(), *run.custody.fds(), *supervisor)
 

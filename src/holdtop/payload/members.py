@@ -24,7 +24,7 @@ class Scope:
 
     #: The payload's root; its start time bounds what a mark may claim.
     root: Identity
-    #: This run's id and nonce, as in the payload's ``HOLDTOP_RUN``.
+    #: Ids and nonces of this run's tickets, as in the payload's ``HOLDTOP_RUN``: ``ID:NONCE[,ID:NONCE]``.
     run: str
     #: The hold's uid.
     uid: int
@@ -101,10 +101,11 @@ def _marked(
 
 
 def has_mark(pid: int, run: str) -> bool:
-    """True when the environment that the process was started with carries this run's mark."""
-    wanted = f"{RUN_MARK}={run}".encode()
+    """True when the environment that the process was started with names this run (of several: any of them)."""
+    name = f"{RUN_MARK}=".encode()
     with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        return wanted in file.read(1 << 20).split(b"\0")
+        marks = (line for line in file.read(1 << 20).split(b"\0") if line.startswith(name))
+        return any(not {*run.encode().split(b",")}.isdisjoint(mark[len(name) :].split(b",")) for mark in marks)
     return False
 
 
