@@ -1,0 +1,203 @@
+"""A hold on a terminal: input, Ctrl-C once, Ctrl-Z without a frozen holder, background, and modes restored."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import shlex
+import signal
+import sys
+import termios
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from tests.hold.lanes import HOLDTOP, NAP, Box, sleepers, until
+
+from holdtop.payload.process import read_stat
+
+
+class Typist:
+    """A program on a terminal of its own, and somebody typing."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["PS1"] = "ready> "
+            os.execvp(argv[0], list(argv))
+        self.seen = ""
+        self.wait_status: int | None = None
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def read_until(self, text: str, seconds: float = 15) -> str:
+        deadline = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} was never shown; seen: {self.seen!r}"
+            if select.select((self.fd,), (), (), 0.1)[0]:
+                with contextlib.suppress(OSError):
+                    self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        return self.seen
+
+    def forget(self) -> None:
+        self.seen = ""
+
+    def ended(self, seconds: float = 15) -> int:
+        """The wait status; the terminal is drained meanwhile, so that nobody blocks on it."""
+        deadline = time.monotonic() + seconds
+        while self.wait_status is None:
+            assert time.monotonic() < deadline, f"it never ended; seen: {self.seen!r}"
+            if select.select((self.fd,), (), (), 0.05)[0]:
+                with contextlib.suppress(OSError):
+                    self.seen += os.read(self.fd, 65536).decode(errors="replace")
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.wait_status = status
+        return self.wait_status
+
+    def close(self) -> None:
+        if self.wait_status is None:
+            os.kill(self.pid, signal.SIGHUP)
+            with contextlib.suppress(AssertionError):
+                self.ended(5)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def typists() -> Iterator[list[Typist]]:
+    started: list[Typist] = []
+    yield started
+    for typist in started:
+        typist.close()
+
+
+def hold(state: Box, *command: str) -> list[str]:
+    return [*HOLDTOP, "run", "--state-dir", str(state.state), "--grace", "1", "--", *command]
+
+
+def shell(typists: list[Typist]) -> Typist:
+    typist = Typist(["bash", "--norc", "--noprofile", "-i"])
+    typists.append(typist)
+    typist.read_until("ready> ")
+    typist.forget()
+    return typist
+
+
+def test_the_payload_reads_its_terminal(state: Box, typists: list[Typist]) -> None:
+    typist = Typist(hold(state, sys.executable, "-c", "print('got', input('what? ')[::-1])"))
+    typists.append(typist)
+    typist.read_until("what? ")
+    typist.type("olleh\n")
+    typist.read_until("got hello")
+    assert os.waitstatus_to_exitcode(typist.ended()) == 0
+
+
+def test_ctrl_c_ends_the_payload_once_and_the_hold_dies_of_it(state: Box, typists: list[Typist]) -> None:
+    typist = Typist(hold(state, "sleep", NAP))
+    typists.append(typist)
+    state.until_running()
+    typist.type("\x03")
+    assert os.WTERMSIG(typist.ended()) == signal.SIGINT
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+def test_ctrl_c_in_a_program_that_handles_it_goes_on(state: Box, typists: list[Typist]) -> None:
+    typist = Typist(hold(state, sys.executable, "-iq"))
+    typists.append(typist)
+    typist.read_until(">>> ")
+    typist.type("\x03")
+    typist.read_until("KeyboardInterrupt")
+    typist.type("exit(5)\n")
+    assert os.waitstatus_to_exitcode(typist.ended()) == 5
+
+
+def test_ctrl_c_stops_a_shells_loop(state: Box, typists: list[Typist]) -> None:
+    typist = shell(typists)
+    typist.type(f"for i in 1 2 3; do {shlex.join(hold(state, 'sleep', NAP))}; done; echo loop $((40+2))\n")
+    state.until_running()
+    typist.type("\x03")
+    typist.read_until("ready> ")
+    assert len([event for event in state.events() if event["event"] == "queued"]) == 1
+    assert sleepers() == []
+    typist.type("exit\n")
+    typist.ended()
+
+
+def test_ctrl_z_leaves_no_frozen_holder(state: Box, typists: list[Typist]) -> None:
+    typist = Typist(hold(state, "sleep", NAP))
+    typists.append(typist)
+    root = state.until_running()["root_pid"]
+    typist.type("\x1a")
+    typist.read_until("was continued")
+    stat = read_stat(root)
+    assert stat is not None
+    assert stat.state != "T"
+    typist.type("\x03")
+    assert os.WTERMSIG(typist.ended()) == signal.SIGINT
+
+
+def test_a_shell_inside_has_job_control_and_gives_the_terminal_back(state: Box, typists: list[Typist]) -> None:
+    typist = shell(typists)
+    modes = termios.tcgetattr(typist.fd)
+    typist.type(shlex.join(hold(state, "env", "PS1=inner> ", "bash", "--norc", "--noprofile", "-i")) + "\n")
+    typist.read_until("inner> ")
+    typist.forget()
+    typist.type("sleep 300 & jobs; kill %1; stty -echo; echo in$((1+1))side\n")
+    typist.read_until("in2side")
+    assert "no job control" not in typist.seen
+    typist.type("exit 6\n")
+    typist.read_until("ready> ")
+    typist.forget()
+    typist.type("echo status $?\n")
+    typist.read_until("status 6")
+    assert termios.tcgetattr(typist.fd)[3] & termios.ECHO == modes[3] & termios.ECHO or "echo" in typist.seen
+    typist.type("exit\n")
+    typist.ended()
+
+
+def test_a_background_payload_that_wants_the_terminal_is_ended_with_one_line(
+    state: Box, typists: list[Typist]
+) -> None:
+    typist = shell(typists)
+    typist.type(shlex.join(hold(state, "sh", "-c", "read x < /dev/tty")) + " &\n")
+    typist.read_until("wants a terminal")
+    until(lambda: state.leftovers() == [])
+    typist.type("exit\n")
+    typist.ended()
+
+
+def test_a_background_hold_does_not_take_the_terminal(state: Box, typists: list[Typist]) -> None:
+    typist = shell(typists)
+    typist.type(shlex.join(hold(state, "sleep", NAP)) + " &\n")
+    state.until_running()
+    typist.forget()
+    typist.type("echo still $((6*7))\n")
+    typist.read_until("still 42")
+    typist.type("kill %1; wait; exit\n")
+    typist.ended()
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+def test_a_pipelines_neighbour_keeps_the_terminal(state: Box, typists: list[Typist]) -> None:
+    typist = shell(typists)
+    typist.type(shlex.join(hold(state, "echo", "through")) + " | cat; echo after $((40+2))\n")
+    typist.read_until("after 42")
+    assert "through" in typist.seen
+    typist.type("exit\n")
+    typist.ended()
+
+
+def test_a_stopped_terminal_does_not_stop_the_deadline(state: Box, typists: list[Typist]) -> None:
+    options = ["--max-hold", "1", "--grace", "0.5"]
+    typist = Typist([*HOLDTOP, "run", "--state-dir", str(state.state), *options, "--", "sh", "-c", "yes; true"])
+    typists.append(typist)
+    state.until_running()
+    typist.type("\x13")  # Ctrl-S
+    until(lambda: state.leftovers() == [], 10)
+    typist.type("\x11")
+    assert os.waitstatus_to_exitcode(typist.ended()) == 124
