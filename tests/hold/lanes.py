@@ -44,7 +44,13 @@ class Box:
         verb, *rest = words
         command = [*HOLDTOP, verb, "--state-dir", str(self.state), *rest]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False, **kwargs
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            **kwargs,
         )
 
     def tickets(self) -> list[str]:

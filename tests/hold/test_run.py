@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
+from holdtop.hold import stop
+from holdtop.hold import ticket as tickets
+from holdtop.hold.files import Dir
+
 STUBBORN = f"""
 sh -c 'trap "" TERM; sleep {NAP}' &
 setsid sh -c 'sleep {NAP}; true' &
@@ -63,7 +67,8 @@ def test_max_hold_ends_the_tree_and_says_so(state: Box) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signum", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+    ("signum", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)],
 )
 def test_a_signal_to_the_hold_ends_everything_and_then_frees_the_token(
     state: Box, signum: signal.Signals, status: int
@@ -186,7 +191,9 @@ def test_the_marks_alone_are_refused_not_waited_for(state: Box) -> None:
 
 
 def test_resources_are_taken_in_one_order(state: Box) -> None:
-    both = ended(state.run("sh", "-c", "echo $HOLDTOP_TICKET_GPU $HOLDTOP_TICKET_NPU >&2", options=["-r", "npu,gpu"]))
+    both = ended(
+        state.run("sh", "-c", "echo $HOLDTOP_TICKET_GPU $HOLDTOP_TICKET_NPU >&2", options=["-r", "npu,gpu"])
+    )
     assert both[0] == 0
     assert both[1].splitlines()[-1].count("-") == 2
     inner = [*HOLDTOP, "run", "--state-dir", str(state.state), "-r", "gpu", "--", "true"]
@@ -204,7 +211,9 @@ def test_the_payload_inherits_no_descriptor_of_the_state(state: Box) -> None:
 
 
 def test_a_left_behind_daemon_is_ended_and_named(state: Box) -> None:
-    status, _ = ended(state.run("sh", "-c", f"env -i setsid -f sh -c 'sleep {NAP}; true'; exit 3", options=["--grace", "1"]))
+    status, _ = ended(
+        state.run("sh", "-c", f"env -i setsid -f sh -c 'sleep {NAP}; true'; exit 3", options=["--grace", "1"])
+    )
     assert status == 3
     assert sleepers() == []
     end = next(event for event in state.events() if event["event"] == "ended")
@@ -262,8 +271,102 @@ def test_a_second_account_is_denied_at_once_and_not_called_busy(state: Box) -> N
         if parent.stat().st_uid == 0 and parent != Path("/tmp") and str(parent).startswith("/tmp/"):
             os.chmod(parent, 0o755)
     (state.state / "gpu-queue").mkdir(mode=0o700)
-    other = ["setpriv", "--reuid", "65534", "--clear-groups", *HOLDTOP, "run", "--state-dir", str(state.state)]
+    other = [
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--clear-groups",
+        *HOLDTOP,
+        "run",
+        "--state-dir",
+        str(state.state),
+    ]
     done = subprocess.run([*other, "--", "true"], capture_output=True, text=True, timeout=20)
     assert done.returncode == 125
     assert "ermission denied" in done.stderr or "no directory" in done.stderr
     assert "uid 65534" in done.stderr or "no directory" in done.stderr
+
+
+def test_a_stop_request_of_ones_own_ends_a_running_hold(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    ticket = state.until_running()["ticket"]
+    with Dir.root(str(state.queue)) as queue:
+        nonce = tickets.read(queue, ticket).nonce
+        stop.request(queue, ticket, "another nonce", "not meant for this run")
+        time.sleep(1.5)
+        assert lane.poll() is None
+        stop.request(queue, ticket, nonce, "a reason\nwith [/red] \x1b[2J")
+    status, errors = ended(lane, 10)
+    assert status == 130
+    assert "stopped by" in errors
+    assert "\x1b" not in errors
+    assert state.leftovers() == []
+    assert not list((state.queue / ".stop").iterdir())
+
+
+def test_a_strangers_stop_request_is_a_file_and_nothing_more(state: Box) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: gives a file to another account")
+    lane = state.run("sleep", NAP)
+    ticket = state.until_running()["ticket"]
+    with Dir.root(str(state.queue)) as queue:
+        nonce = tickets.read(queue, ticket).nonce
+    forged = state.queue / ".stop" / ".new-forged"
+    forged.parent.mkdir()
+    forged.write_bytes(tickets.encode({"v": "1", "id": ticket, "nonce": nonce, "reason": "mine now"}))
+    os.chown(forged, 65534, -1)
+    forged.rename(forged.with_name(ticket))
+    time.sleep(2.5)
+    assert lane.poll() is None
+    assert state.token.exists()
+    lane.terminate()
+    ended(lane)
+
+
+def test_a_dead_waiters_ticket_is_swept_by_the_next(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    waiter = state.run("true")
+    until(lambda: len(state.tickets()) == 2)
+    waiter.kill()
+    assert ended(waiter)[0] == -9
+    assert len(state.tickets()) == 2
+    assert ended(state.run("true", options=["-w", "0"]))[0] == 121
+    assert len(state.tickets()) == 1
+    holder.terminate()
+    ended(holder)
+
+
+def test_a_stopped_head_does_not_stop_everybody(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    state.until_running()
+    head = state.run("true")
+    until(lambda: len(state.tickets()) == 2)
+    head.send_signal(signal.SIGSTOP)
+    behind = state.run("true")
+    until(lambda: len(state.tickets()) == 3)
+    holder.terminate()
+    ended(holder)
+    status, errors = ended(behind, 20)
+    assert status == 0
+    assert "going first" in errors
+    head.send_signal(signal.SIGCONT)
+    assert ended(head)[0] == 0
+
+
+@pytest.mark.parametrize("content", ["", '{"pid": 12', "\0" * 512, "[]\n", '{"pid":null}', "x" * 100_000])
+def test_a_token_that_cannot_be_read_is_held_and_said(state: Box, content: str) -> None:
+    state.token.write_text(content)
+    status, errors = ended(state.run("true", options=["-w", "0.5"]))
+    assert status == 121
+    assert "recover" in errors
+    assert state.token.read_text() == content
+
+
+def test_a_link_in_place_of_the_token_is_neither_followed_nor_removed(state: Box, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    state.token.symlink_to(victim)
+    assert ended(state.run("true", options=["-w", "0.5"]))[0] == 121
+    assert victim.read_text() == "precious"
+    assert state.token.is_symlink()

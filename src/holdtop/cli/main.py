@@ -80,7 +80,9 @@ def _console(words: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"holdtop {__version__}")
-    parser.add_argument("--read-only", action="store_true", help="refuse every act until armed in the console")
+    parser.add_argument(
+        "--read-only", action="store_true", help="refuse every act until armed in the console"
+    )
     parser.add_argument("--refresh", metavar="DURATION", help="between two looks at the queue (default 1s)")
     parser.add_argument("--theme", metavar="NAME", help="a theme by name, or one of your own")
     parser.add_argument("--state-dir", metavar="DIR", help="the state directory")

@@ -21,19 +21,39 @@ EPILOG = """exit status: the command's own (128+n when it died of signal n); 120
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("run", help="hold, run a command, release", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
-    add("-r", "--resource", default="gpu", metavar="NAME", help="gpu (default), npu, any name; gpu,npu for both")
+    add(
+        "-r",
+        "--resource",
+        default="gpu",
+        metavar="NAME",
+        help="gpu (default), npu, any name; gpu,npu for both",
+    )
     add("--state-dir", metavar="DIR", help="where queue and token live")
-    add("-w", "--wait", type=types.duration, metavar="DURATION", help="give up waiting after this; 0: now or never")
+    add(
+        "-w",
+        "--wait",
+        type=types.duration,
+        metavar="DURATION",
+        help="give up waiting after this; 0: now or never",
+    )
     add("--max-hold", type=types.positive_duration, metavar="DURATION", help="end the payload after this")
     add("--grace", type=types.duration, metavar="DURATION", help="from TERM to KILL (default 10s)")
-    add("--survive-wait", type=types.duration, metavar="DURATION",
-        help="how long an unkillable process keeps the token (default 60s)")
+    add(
+        "--survive-wait",
+        type=types.duration,
+        metavar="DURATION",
+        help="how long an unkillable process keeps the token (default 60s)",
+    )
     add("--lane", metavar="NAME", help="who asks (default: from the CI job, tmux pane or terminal)")
     add("--nice", type=int, default=0, metavar="N", help="niceness added to the payload")
     add("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")
     add("--log", metavar="FILE", help="append the payload's output to FILE")
-    add("--die-with-parent", action="store_true", default=None,
-        help="end when the starter is gone and nobody can tell how (default under a CI runner)")
+    add(
+        "--die-with-parent",
+        action="store_true",
+        default=None,
+        help="end when the starter is gone and nobody can tell how (default under a CI runner)",
+    )
     add("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
 
 
@@ -43,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
     if not command:
         raise UsageError("run needs a command: holdtop run [options] -- CMD …")
     narrator = Narrator()
-    result = live(_options(args, command), inbox, narrator)
+    result = live(_options(args, command, narrator), inbox, narrator)
     if result.die_of is not None:
         signal.signal(result.die_of, signal.SIG_DFL)
         os.kill(os.getpid(), result.die_of)
     return result.status
 
 
-def _options(args: argparse.Namespace, command: list[str]) -> Options:
+def _options(args: argparse.Namespace, command: list[str], narrator: Narrator) -> Options:
     resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
     first = places.prefix(resources[0])
     grace = _seconds(args.grace, f"{first}_HOLD_KILL_GRACE", 10.0)
@@ -68,7 +88,7 @@ def _options(args: argparse.Namespace, command: list[str]) -> Options:
         cpus=args.cpus,
         log=args.log,
         die_with_parent=in_ci if args.die_with_parent is None else args.die_with_parent,
-        operators=_operators(),
+        operators=_operators(narrator),
     )
 
 
@@ -85,13 +105,14 @@ def _seconds(flag: float | None, variable: str, default: float) -> float:
         raise UsageError(f"{variable}: {error}") from error
 
 
-def _operators() -> frozenset[int]:
+def _operators(narrator: Narrator) -> frozenset[int]:
     """Uids of the operators that the system's configuration names; a broken one must not stop a lane's turn."""
     if not os.path.exists("/etc/holdtop/config.toml"):
-        return frozenset()
+        return frozenset()  # the usual case must not pay for a TOML parser
     from holdtop import config
 
     try:
         return config.operator_uids()
-    except ConfigError:
+    except ConfigError as error:
+        narrator.say(f"no operators are known: {error}")
         return frozenset()

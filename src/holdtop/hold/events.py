@@ -6,6 +6,7 @@ A log that is full, blocked or read-only never stops a hold: writing an event ra
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -25,7 +26,14 @@ TAIL = 256 * 1024
 
 def record(queue: Dir, event: str, ticket: str, **content: object) -> None:
     """Append one event. ``content`` is JSON-able; whatever its text contains, it stays one line."""
-    line = {"at": now(), "boot": boot_id(), "event": event, "ticket": ticket, "by_pid": os.getpid(), **content}
+    line = {
+        "at": now(),
+        "boot": boot_id(),
+        "event": event,
+        "ticket": ticket,
+        "by_pid": os.getpid(),
+        **content,
+    }
     with contextlib.suppress(OSError, Untrusted, HoldtopError):
         with queue.sub(LOG, make=DIRECTORY_MODE) as log:
             _rotate(log)
@@ -57,7 +65,17 @@ def recent_tickets(queue: Dir) -> Iterator[str]:
 
 
 def _rotate(log: Dir) -> None:
+    """Rename a log that has grown too large; of several processes that see it, one does."""
     status = log.status(EVENTS)
-    if status is not None and status.st_size > ROTATE_AT:
-        with contextlib.suppress(OSError):
+    if status is None or status.st_size <= ROTATE_AT:
+        return
+    fd = log.open(EVENTS)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        current = log.status(EVENTS)
+        if current is not None and os.path.samestat(current, os.fstat(fd)):
             log.rename(EVENTS, ROTATED)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(fd)

@@ -31,7 +31,16 @@ SIZE_LIMIT = 64 * 1024
 ASIDE = ".new-"
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+_FULL = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EIO,
+}
 
 
 class Untrusted(Exception):
@@ -68,7 +77,7 @@ class Dir:
                 os.mkdir(name, 0o700, dir_fd=self.fd)
             fd = os.open(name, flags, dir_fd=self.fd)
             if os.fstat(fd).st_uid == os.geteuid():
-                os.fchmod(fd, make)
+                self._share(fd, make)
             return Dir(fd, path)
         except OSError as error:
             refuse(error, path, "open or make the directory")
@@ -109,15 +118,25 @@ class Dir:
 
         Raises ``OSError``; then nothing of that name is left.
         """
-        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
+        fd = os.open(
+            name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd
+        )
         try:
-            os.fchmod(fd, mode)
+            self._share(fd, mode)
             write_all(fd, data)
         except OSError:
             os.close(fd)
             self.remove(name)
             raise
         return fd
+
+    def _share(self, fd: int, mode: int) -> None:
+        """Mode whatever the umask, and this directory's group also where nobody set its setgid bit."""
+        group = os.fstat(self.fd).st_gid
+        if os.fstat(fd).st_gid != group:
+            with contextlib.suppress(PermissionError):  # we are not in that group: then it is not for sharing
+                os.fchown(fd, -1, group)
+        os.fchmod(fd, mode)
 
     def open_or_create(self, name: str, flags: int = os.O_RDONLY, *, mode: int = FILE_MODE) -> int:
         """Open, making the file when it is missing. O_CREAT comes second: in a sticky directory

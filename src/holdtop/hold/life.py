@@ -101,7 +101,13 @@ class Life:
             found = self._resolve(resource)
             wish = Wish(found.resource, options.lane, wish.command, wish.limits)
             waiter = Waiter(
-                found, wish, self.inbox, self.starter, self.narrator, options.bounds, until,
+                found,
+                wish,
+                self.inbox,
+                self.starter,
+                self.narrator,
+                options.bounds,
+                until,
                 resolve_again=lambda: self._resolve(resource),
             )
             with contextlib.suppress(MovedElsewhere):
@@ -195,5 +201,3 @@ def live(options: Options, inbox: SignalInbox, narrator: Narrator) -> Result:
     linux.become_subreaper()
     starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
     return Life(options, inbox, starter, narrator).live()
-
-

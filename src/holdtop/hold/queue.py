@@ -39,7 +39,9 @@ def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
         with writing(path, "take the queue's lock"):
             taken = _take(fd, time.monotonic() + wait)
         if not taken:
-            raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}; the command was not run")
+            raise LockTimeout(
+                f"{path} has been held for {wait:g} s by {_holder(fd)}; the command was not run"
+            )
         yield
     finally:
         os.close(fd)
@@ -89,10 +91,13 @@ class OwnTicket:
                 self.queue.remove(self.ticket.id)
 
 
-def join(queue: Dir, wish: Wish) -> OwnTicket:
-    """Queue up. Raises ``StateWriteError`` and the like; then no half ticket is left."""
+def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
+    """Queue up. Raises ``StateWriteError`` and the like; then no half ticket is left.
+
+    ``holder``: the ticket that has the token, which stays even if it is dead (its ghost is recovered by others).
+    """
     with locked(queue), writing(queue.path, "write a ticket"):
-        _sweep(queue)
+        _sweep(queue, holder)
         sequence = _next_sequence(queue)
         lines = tickets.describe(wish, sequence)
         data = tickets.encode(lines)
@@ -131,15 +136,15 @@ def _sequence_from_events(queue: Dir) -> int:
     return max(numbers, default=0)
 
 
-def _sweep(queue: Dir) -> None:
-    """Under the lock: what was written aside by a process that died before it could name it.
+def _sweep(queue: Dir, holder: str | None) -> None:
+    """Under the lock: remove what dead processes left, half-written files and tickets that will never take.
 
-    Such files are only ever made under this lock, so whatever is there now has no owner.
+    Files are written aside under this lock only, so whatever is there now has no owner.
     """
-    for name in queue.names():
-        if name.startswith(ASIDE):
-            with contextlib.suppress(OSError):
-                queue.remove(name)
+    dead = [ticket.id for ticket in look(queue)[0] if ticket.dead and ticket.id != holder]
+    for name in [*dead, *(name for name in queue.names() if name.startswith(ASIDE))]:
+        with contextlib.suppress(OSError):
+            queue.remove(name)
 
 
 def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:

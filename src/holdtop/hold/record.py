@@ -25,7 +25,9 @@ def publish(queue: Dir, ticket_id: str, content: Mapping[str, object], members: 
     processes = [
         {"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members
     ]
-    data = json.dumps({**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str).encode()
+    data = json.dumps(
+        {**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str
+    ).encode()
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
         records.replace(f"{ticket_id}.json", data)
 

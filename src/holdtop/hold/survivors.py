@@ -30,7 +30,11 @@ _SHELL_LINE = re.compile(r"pid=([1-9][0-9]{0,9}) start=(.{0,64}?) cmd=(.*)")
 def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
     """Write both files. What cannot be written is lost to the next taker, never to the release."""
     processes = [
-        {"pid": entry.member.identity.pid, "start_ticks": entry.member.identity.start_ticks, "name": entry.member.name}
+        {
+            "pid": entry.member.identity.pid,
+            "start_ticks": entry.member.identity.start_ticks,
+            "name": entry.member.name,
+        }
         for entry in left
     ]
     said = {
@@ -113,7 +117,11 @@ def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
     said = json.loads(data)
     if not isinstance(said, dict):
         return None
-    living = [p for p in parse_processes(said.get("processes")) if is_alive(Identity(p.pid, p.start_ticks)) is not False]
+    living = [
+        p
+        for p in parse_processes(said.get("processes"))
+        if is_alive(Identity(p.pid, p.start_ticks)) is not False
+    ]
     why = said.get("why")
     return SurvivorRecord(
         ticket_id=str(said.get("ticket", "")),

@@ -77,7 +77,9 @@ def _percent(character: str) -> str:
 
 def unescape(value: str) -> str:
     raw = re.sub(
-        rb"%([0-9A-Fa-f]{2})", lambda m: bytes.fromhex(m[1].decode()), value.encode("utf-8", "surrogateescape")
+        rb"%([0-9A-Fa-f]{2})",
+        lambda m: bytes.fromhex(m[1].decode()),
+        value.encode("utf-8", "surrogateescape"),
     )
     return raw.decode("utf-8", "surrogateescape")
 

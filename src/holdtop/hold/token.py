@@ -126,10 +126,10 @@ def _read(fd: int, path: str) -> TokenFile:
 def parse(data: bytes, token: TokenFile) -> TokenFile:
     if not data:
         return replace(token, why="it is empty: a holder on a full disk, or a crash between create and write")
-    first, _, rest = data.decode("utf-8", "surrogateescape").partition("\n")
+    first, whole, rest = data.decode("utf-8", "surrogateescape").partition("\n")
     form = FIRST_LINE.fullmatch(first)
-    if form is None:
-        return replace(token, why="its first line is not '<lane> <pid>'")
+    if form is None or not whole:
+        return replace(token, why="its first line is not a whole '<lane> <pid>'")
     said = replace(token, kind="shell", lane=tickets.unescape(form[1]), pid=int(form[2]), taken_at=form[3])
     lines = rest.encode("utf-8", "surrogateescape")
     if "id" not in tickets.decode(lines):
@@ -143,7 +143,9 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
     return replace(said, kind="holdtop", ticket_id=ticket.id, nonce=ticket.nonce, ticket=ticket)
 
 
-def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None) -> OwnToken | None:
+def exchange_for(
+    directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None
+) -> OwnToken | None:
     """Put our complete token where the ghost's lies, and only there; the caller has the queue's lock.
 
     RENAME_EXCHANGE swaps in one step; what came out is inspected, and swapped back if it was not the ghost.
@@ -177,8 +179,6 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     else:
         directory.rename(aside, keep_as)
     return OwnToken(directory, name, fd)
-
-
 
 
 def _swap_back(directory: Dir, aside: str, name: str) -> None:

@@ -85,7 +85,8 @@ class Waiter:
         """
         queue = ensure(self.places)
         token_dir = self.places.open_token_dir()
-        own = queues.join(queue, self.wish)
+        lies = token.look(token_dir, self.places.token_name)
+        own = queues.join(queue, self.wish, lies.ticket_id if lies else None)
         self._event(own, "queued", lane=self.wish.lane, where=self.places.said)
         self.narrator.say(f"ticket {own.ticket.id}: {self.places.said}")
         taker = Taker(self.places, self.wish, self.narrator, self.bounds, self.resolve_again, self._pause)
@@ -129,7 +130,9 @@ class Waiter:
         tickets, _ = queues.look(own.queue)
         found = token.look(token_dir, self.places.token_name)
         holder = found.ticket_id if found else None
-        ahead = tuple(t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder)
+        ahead = tuple(
+            t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder
+        )
         if found is not None or not ahead:
             self._free_since = None
         elif self._free_since is None:
@@ -147,7 +150,9 @@ class Waiter:
             return False
         if time.monotonic() - self._free_since < HEAD_PATIENCE * len(sight.ahead):
             return False
-        self.narrator.once("overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first")
+        self.narrator.once(
+            "overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first"
+        )
         return True
 
     def _pause(self, own: OwnTicket, seconds: float) -> None:

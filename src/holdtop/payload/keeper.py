@@ -133,7 +133,9 @@ class Keeper:
             return self._run.custody.check()
         signum, reaper.root_stopped_by = reaper.root_stopped_by, None
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
-            return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
+            return End(
+                "no-terminal", 125, "the payload wants a terminal that it cannot have in the background"
+            )
         if signum != signal.SIGSTOP or self._run.max_hold is None:
             self._channel.send("say", text="a held accelerator is not suspended: the payload was continued")
         with contextlib.suppress(OSError):
