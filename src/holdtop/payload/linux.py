@@ -86,9 +86,12 @@ def pidfd_info(pidfd: int) -> PidfdInfo | None:
     return PidfdInfo(status)
 
 
-def set_thread_uid(uid: int) -> None:
-    """Change the effective uid of the *calling thread* alone (setresuid(2), raw: libc would change all)."""
+def become_thread_uid(uid: int) -> None:
+    """Make real, effective and saved uid of the *calling thread* this one, for good (setresuid(2)).
+
+    Raw, since the C library's would change every thread. From root it also drops all capabilities of the thread.
+    """
     syscall_number = {"x86_64": 117, "aarch64": 147}.get(os.uname().machine)
     if syscall_number is None:
         raise OSError(errno.ENOSYS, "setresuid is not known for this machine")
-    _check(_libc.syscall(syscall_number, ctypes.c_long(-1), ctypes.c_long(uid), ctypes.c_long(-1)))
+    _check(_libc.syscall(syscall_number, ctypes.c_long(uid), ctypes.c_long(uid), ctypes.c_long(uid)))
