@@ -52,11 +52,7 @@ def pytest_sessionstart() -> None:
 
 
 def _foreign(name: str) -> bool:
-    return (
-        name in _FOREIGN_NAMES
-        or name.startswith(_FOREIGN_PREFIXES)
-        or name.endswith(("_QUEUE_DIR", "_TOKEN_FILE"))
-    )
+    return name in _FOREIGN_NAMES or name.startswith(_FOREIGN_PREFIXES) or name.endswith(("_QUEUE_DIR", "_TOKEN_FILE"))
 
 
 @pytest.fixture(autouse=True)

@@ -71,9 +71,7 @@ def test_what_is_set_up_is_real(demo: subprocess.Popen[bytes]) -> None:
     assert all(ticket.locked and ticket.identity_alive for ticket in gpu.tickets)
     assert {process.pid for process in gpu.records[told["holder"]].members} == set(told["members"])
 
-    assert [[process.pid for process in record.processes] for record in gpu.survivors] == [
-        [told["survivor"]["pid"]]
-    ]
+    assert [[process.pid for process in record.processes] for record in gpu.survivors] == [[told["survivor"]["pid"]]]
     assert told["survivor"]["ticket"] not in [ticket.id for ticket in gpu.tickets]
 
     assert npu.token is not None
@@ -154,9 +152,7 @@ def test_status_of_the_demo_names_what_is_wrong(demo: subprocess.Popen[bytes]) -
         status, env={**os.environ, **told["environ"]}, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 3, done.stderr
-    flags = {
-        (flag["kind"], pid) for flag in json.loads(done.stdout)["flags"] for pid in flag["pids"] or [None]
-    }
+    flags = {(flag["kind"], pid) for flag in json.loads(done.stdout)["flags"] for pid in flag["pids"] or [None]}
     kinds = {kind for kind, _ in flags}
     assert ("survivor", told["survivor"]["pid"]) in flags
     assert ("stray", told["stray"]) in flags

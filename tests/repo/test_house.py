@@ -56,9 +56,7 @@ def test_no_file_is_a_drawer_for_everything() -> None:
 
 
 def test_every_module_says_why_it_is_there() -> None:
-    silent = [
-        path for path in SOURCES if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    silent = [path for path in SOURCES if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
 
 
@@ -76,9 +74,7 @@ def test_a_lock_names_versions_and_hashes_and_no_place(lock: str) -> None:
     text = (ROOT / lock).read_text()
     entries = [entry for entry in re.split(r"\n(?=\S)", text) if not entry.startswith("#")]
     assert len(entries) > 10
-    assert [
-        entry.split("\n")[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry
-    ] == []
+    assert [entry.split("\n")[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
     assert re.findall(r"https?:|file:|--find-links|--index|\s/\w", text) == []
 
 

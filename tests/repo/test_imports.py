@@ -22,9 +22,7 @@ except SystemExit:
     pass
 print(*sys.modules, file=sys.stderr)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     return set(done.stderr.split())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from holdtop.hold.look import look
 from holdtop.hold.view import QueueView, Record, TicketFile
 from holdtop.payload import launch
 from holdtop.payload.custody import Left, Member
-from holdtop.payload.process import Identity, Pinned, ProcessTable
+from holdtop.payload.process import Identity, Pinned, ProcessTable, is_alive
 
 #: The longest that any step of the set-up may take, in seconds.
 PATIENCE = 30.0
@@ -36,12 +37,13 @@ SHARES = {
     "evaluate": 0.09,
     "notebook": 0.06,
 }
-#: Lanes that queue behind the holder: name, program and its words.
+HOLDER = "python3 finetune.py --epochs 3 --seconds 1500 --below loader,writer --deaf"
+#: Lanes that queue behind the holder, and their commands.
 WAITING = (
-    ("ci-nightly", "serve", "--model", "qwen3-30b-a3b", "--smoke-test", "--seconds", "240"),
-    ("docs-search", "embed", "--corpus", "handbook", "--seconds", "120"),
-    ("kernels", "bench", "--shapes", "all", "--seconds", "90"),
-    ("ci-nightly", "serve", "--model", "gemma3-12b", "--smoke-test", "--seconds", "240"),
+    ("ci-nightly", "python3 serve.py --model qwen3-30b-a3b --smoke-test --seconds 240"),
+    ("docs-search", "python3 embed.py --corpus handbook --seconds 120"),
+    ("kernels", "python3 bench.py --shapes all --seconds 90"),
+    ("ci-nightly", "python3 serve.py --model gemma3-12b --smoke-test --seconds 240"),
 )
 Found = TypeVar("Found")
 
@@ -56,24 +58,12 @@ class Cast:
 
     def enter(self) -> None:
         """Start everybody. Raises ``HoldError`` when somebody does not come up."""
-        npu = self._hold("npu", "dictation", "transcribe", "--language", "en", "--seconds", "1800")
+        npu = self._hold("npu", "dictation", "python3 transcribe.py --language en --seconds 1800")
         self._survivor()
-        stray = self._start("notebook", ["python3", "notebook.py", "--user", "dana", "--seconds", "3600"])
-        holder = self._hold(
-            "gpu",
-            "ml-team",
-            "finetune",
-            "--epochs",
-            "3",
-            "--seconds",
-            "1500",
-            "--below",
-            "loader,writer",
-            "--deaf",
-            limits=("--max-hold", "45m"),
-        )
+        stray = self._start("notebook", shlex.split("python3 notebook.py --user dana --seconds 3600"))
+        holder = self._hold("gpu", "ml-team", HOLDER, "--max-hold", "45m")
         running = self._until("the holder's tree", lambda: self._running("gpu", holder, members=3))
-        waiting = [self._hold("gpu", lane, *command) for lane, *command in WAITING]
+        waiting = [self._hold("gpu", lane, command) for lane, command in WAITING]
         self._ghost(npu)
         deaf = next(process.pid for process in running.members if process.name == "writer")
         self.told |= {
@@ -90,39 +80,24 @@ class Cast:
         token = self._look("gpu").token
         return token is not None and token.ticket is not None and not token.ticket.dead
 
-    def _hold(
-        self, resource: str, lane: str, program: str, *words: str, limits: Sequence[str] = ()
-    ) -> TicketFile:
+    def _hold(self, resource: str, lane: str, command: str, *options: str) -> TicketFile:
         """A real hold; returns once its ticket is in the queue."""
-        command = [
-            *(
-                sys.executable,
-                "-P",
-                "-m",
-                "holdtop",
-                "run",
-                "--state-dir",
-                str(self.world.state),
-                "-r",
-                resource,
-            ),
-            *("--lane", lane, "--grace", "3s", "--survive-wait", "5s", *limits),
-            *("--", "python3", f"{program}.py", *words),
-        ]
-        hold = self._start(f"{lane}-{program}", command)
+        run = f"-m holdtop run -r {resource} --lane {lane} --grace 3s --survive-wait 5s".split()
+        state = ("--state-dir", str(self.world.state))
+        hold = self._start(lane, [sys.executable, "-P", *run, *state, *options, "--", *shlex.split(command)])
 
         def queued() -> TicketFile | None:
+            if not is_alive(hold):
+                raise HoldError(f"the hold of lane {lane} ended: {self._last_words()}")
             return next((ticket for ticket in self._look(resource).tickets if ticket.pid == hold.pid), None)
 
         return self._until(f"lane {lane}", queued)
 
     def _survivor(self) -> None:
         """A process on record as having outlived its token: the hold is over, the process is not."""
-        ticket = self._hold("gpu", "eval", "evaluate", "--suite", "math", "--seconds", "0.3")
-        self._until(
-            "lane eval's end", lambda: self._look("gpu").token is None and not self._look("gpu").tickets
-        )
-        process = self._start("evaluate", ["python3", "evaluate.py", "--suite", "math", "--seconds", "3600"])
+        ticket = self._hold("gpu", "eval", "python3 evaluate.py --suite math --seconds 0.3")
+        self._until("lane eval's end", lambda: self._look("gpu").token is None and not self._look("gpu").tickets)
+        process = self._start("evaluate", shlex.split("python3 evaluate.py --suite math --seconds 3600"))
         member = Member(process, "evaluate", os.getuid(), "descent", "S")
         with places.resolve("gpu", str(self.world.state)).open_queue() as queue:
             survivors.record(queue, ticket, [Left(member, "unkillable")])
@@ -142,9 +117,7 @@ class Cast:
         self.told["ghost"] = {"ticket": ticket.id, "token": str(self.world.state / "npu-token"), "pids": pids}
 
     def _start(self, name: str, argv: Sequence[str]) -> Identity:
-        log = os.open(
-            self.world.logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        log = os.open(self.world.logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             return launch.start(launch.Command(argv, log_fd=log), terminal_fd=None, hup_ignored=False)
         finally:
@@ -161,9 +134,7 @@ class Cast:
         deadline = time.monotonic() + PATIENCE
         while not (found := ask()):
             if time.monotonic() > deadline:
-                raise HoldError(
-                    f"the demo could not set up {what} within {PATIENCE:.0f} s: {self._last_words()}"
-                )
+                raise HoldError(f"the demo could not set up {what} within {PATIENCE:.0f} s: {self._last_words()}")
             self.pause(0.02)
         return found
 

@@ -19,9 +19,7 @@ import time
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument(
-        "--below", default="", metavar="NAME,…", help="start the first, which starts the next"
-    )
+    parser.add_argument("--below", default="", metavar="NAME,…", help="start the first, which starts the next")
     parser.add_argument("--deaf", action="store_true", help="the last of those below ignores TERM")
     args, _ = parser.parse_known_args()
     name = pathlib.Path(__file__).stem

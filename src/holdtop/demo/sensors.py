@@ -95,9 +95,7 @@ class Sensors:
         }
         for kind in ("total", "shared", "resident", "purgeable"):
             for region in ("vram", "gtt", "cpu", "doorbell"):
-                facts[f"drm-{kind}-{region}"] = (
-                    used.get(region, "0") if kind in ("total", "resident") else "0"
-                )
+                facts[f"drm-{kind}-{region}"] = used.get(region, "0") if kind in ("total", "resident") else "0"
         facts |= {
             "drm-memory-vram": used["vram"],
             "drm-memory-gtt": used["gtt"],
