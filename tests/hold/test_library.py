@@ -52,9 +52,7 @@ def test_two_holds_and_a_foreign_pool_do_not_meet(state: Box) -> None:
         with Hold("gpu", state_dir=state.state), Hold("npu", state_dir=state.state):
             assert pool.submit(os.getpid).result() == worker
         assert pool.submit(os.getpid).result() == worker
-    assert handlers == [
-        signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
-    ]
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
 
 
 def test_a_killed_caller_takes_its_payload_with_it(state: Box) -> None:

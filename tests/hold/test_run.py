@@ -191,9 +191,7 @@ def test_the_marks_alone_are_refused_not_waited_for(state: Box) -> None:
 
 
 def test_resources_are_taken_in_one_order(state: Box) -> None:
-    both = ended(
-        state.run("sh", "-c", "echo $HOLDTOP_TICKET_GPU $HOLDTOP_TICKET_NPU >&2", options=["-r", "npu,gpu"])
-    )
+    both = ended(state.run("sh", "-c", "echo $HOLDTOP_TICKET_GPU $HOLDTOP_TICKET_NPU >&2", options=["-r", "npu,gpu"]))
     assert both[0] == 0
     assert both[1].splitlines()[-1].count("-") == 2
     inner = [*HOLDTOP, "run", "--state-dir", str(state.state), "-r", "gpu", "--", "true"]

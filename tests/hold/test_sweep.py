@@ -39,9 +39,7 @@ def start_up_lines(state: Box, role: str, tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("role", POSITIONS)
-def test_a_term_at_any_moment_of_the_start_leaves_nothing(
-    state: Box, tmp_path: Path, role: str, part: int
-) -> None:
+def test_a_term_at_any_moment_of_the_start_leaves_nothing(state: Box, tmp_path: Path, role: str, part: int) -> None:
     total = start_up_lines(state, role, tmp_path)
     assert total > 100, "the sweep would not reach into the start-up"
     wanted = POSITIONS[role]

@@ -140,9 +140,7 @@ def test_ctrl_z_leaves_no_frozen_holder(state: Box, typists: list[Typist]) -> No
     assert os.WTERMSIG(typist.ended()) == signal.SIGINT
 
 
-def test_a_shell_inside_has_job_control_and_gives_the_terminal_back(
-    state: Box, typists: list[Typist]
-) -> None:
+def test_a_shell_inside_has_job_control_and_gives_the_terminal_back(state: Box, typists: list[Typist]) -> None:
     typist = shell(typists)
     modes = termios.tcgetattr(typist.fd)
     typist.type(shlex.join(hold(state, "env", "PS1=inner> ", "bash", "--norc", "--noprofile", "-i")) + "\n")
@@ -161,9 +159,7 @@ def test_a_shell_inside_has_job_control_and_gives_the_terminal_back(
     typist.ended()
 
 
-def test_a_background_payload_that_wants_the_terminal_is_ended_with_one_line(
-    state: Box, typists: list[Typist]
-) -> None:
+def test_a_background_payload_that_wants_the_terminal_is_ended_with_one_line(state: Box, typists: list[Typist]) -> None:
     typist = shell(typists)
     typist.type(shlex.join(hold(state, "sh", "-c", "read x < /dev/tty")) + " &\n")
     typist.read_until("wants a terminal")
@@ -196,9 +192,7 @@ def test_a_pipelines_neighbour_keeps_the_terminal(state: Box, typists: list[Typi
 
 def test_a_stopped_terminal_does_not_stop_the_deadline(state: Box, typists: list[Typist]) -> None:
     options = ["--max-hold", "1", "--grace", "0.5"]
-    typist = Typist(
-        [*HOLDTOP, "run", "--state-dir", str(state.state), *options, "--", "sh", "-c", "yes; true"]
-    )
+    typist = Typist([*HOLDTOP, "run", "--state-dir", str(state.state), *options, "--", "sh", "-c", "yes; true"])
     typists.append(typist)
     state.until_running()
     typist.type("\x13")  # Ctrl-S

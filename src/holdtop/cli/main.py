@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -80,9 +81,7 @@ def _console(words: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"holdtop {__version__}")
-    parser.add_argument(
-        "--read-only", action="store_true", help="refuse every act until armed in the console"
-    )
+    parser.add_argument("--read-only", action="store_true", help="refuse every act until armed in the console")
     parser.add_argument("--refresh", metavar="DURATION", help="between two looks at the queue (default 1s)")
     parser.add_argument("--theme", metavar="NAME", help="a theme by name, or one of your own")
     parser.add_argument("--state-dir", metavar="DIR", help="the state directory")
@@ -105,10 +104,8 @@ def _nearest(word: str) -> str:
 def _fail(program: str, text: str, status: int) -> int:
     shown = "".join(c if c.isprintable() else "?" for c in text)
     if sys.stderr is not None:
-        try:
+        with contextlib.suppress(OSError):
             print(f"{program}: {shown}", file=sys.stderr)
-        except OSError:
-            pass
     return status
 
 

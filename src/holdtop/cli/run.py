@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     result = live(_options(args, command, narrator), inbox, narrator)
     if result.die_of is not None:
         signal.signal(result.die_of, signal.SIG_DFL)
-        os.kill(os.getpid(), result.die_of)
+        signal.raise_signal(result.die_of)
     return result.status
 
 

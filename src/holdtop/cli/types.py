@@ -42,7 +42,5 @@ def cpus(text: str) -> frozenset[int]:
             raise argparse.ArgumentTypeError(f"{text!r} is no list of CPUs: write 4, or 0-3,8")
         wanted.update(range(int(low), int(high or low) + 1) if len(low) < 5 and len(high) < 5 else ())
     if not wanted or not wanted.issubset(mine):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: this process may use the CPUs {','.join(map(str, mine))}"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r}: this process may use the CPUs {','.join(map(str, mine))}")
     return frozenset(wanted)

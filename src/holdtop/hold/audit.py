@@ -82,9 +82,7 @@ def _append(audit: Dir, name: str, said: dict[str, object]) -> Record:
         status = os.fstat(fd)
         size = status.st_size
         if status.st_uid != os.geteuid():
-            raise Untrusted(
-                f"{audit.of(name)} was made by uid {status.st_uid}, who could change what it says"
-            )
+            raise Untrusted(f"{audit.of(name)} was made by uid {status.st_uid}, who could change what it says")
         torn, seq, prev = _last(fd, size)
         record = sealed({**said, "seq": seq + 1, "prev": prev})
         try:

@@ -198,9 +198,7 @@ def other_holds(places: Places) -> set[int]:
 
 
 def _names(left: Collection[Left]) -> str:
-    return ", ".join(
-        f"pid {entry.member.identity.pid} ({entry.member.name}, uid {entry.member.uid})" for entry in left
-    )
+    return ", ".join(f"pid {entry.member.identity.pid} ({entry.member.name}, uid {entry.member.uid})" for entry in left)
 
 
 def _fates(report: Report) -> list[dict[str, object]]:

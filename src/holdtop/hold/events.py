@@ -34,10 +34,9 @@ def record(queue: Dir, event: str, ticket: str, **content: object) -> None:
         "by_pid": os.getpid(),
         **content,
     }
-    with contextlib.suppress(OSError, Untrusted, HoldtopError):
-        with queue.sub(LOG, make=DIRECTORY_MODE) as log:
-            _rotate(log)
-            log.append(EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
+    with contextlib.suppress(OSError, Untrusted, HoldtopError), queue.sub(LOG, make=DIRECTORY_MODE) as log:
+        _rotate(log)
+        log.append(EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
 
 
 def tail(queue: Dir) -> Iterator[dict[str, object]]:

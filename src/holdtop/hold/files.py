@@ -118,9 +118,7 @@ class Dir:
 
         Raises ``OSError``; then nothing of that name is left.
         """
-        fd = os.open(
-            name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd
-        )
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
         try:
             self._share(fd, mode)
             write_all(fd, data)

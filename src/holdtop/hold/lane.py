@@ -22,9 +22,7 @@ def choose(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
         return clean(derive(environ))
     if not 1 <= len(named) <= LIMIT or any(unicodedata.category(c) in _BAD for c in named):
         shown = ascii(named[:80])
-        raise UsageError(
-            f"lane {shown} is refused: 1 to {LIMIT} characters without blanks, controls or bidi marks"
-        )
+        raise UsageError(f"lane {shown} is refused: 1 to {LIMIT} characters without blanks, controls or bidi marks")
     return named
 
 

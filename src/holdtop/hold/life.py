@@ -49,7 +49,7 @@ class Options:
     #: ``None``: wait for ever. 0: now or never.
     wait: float | None = None
     max_hold: float | None = None
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
     nice: int = 0
     cpus: frozenset[int] = frozenset()
     log: str | None = None

@@ -79,9 +79,7 @@ def prefix(resource: str) -> str:
 def check_resource(name: str) -> str:
     """The name itself. Raises ``UsageError`` with the accepted form."""
     if name == "all" or not RESOURCE_FORM.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is no resource: a lower-case letter, then up to 31 of a-z 0-9 - (not 'all')"
-        )
+        raise UsageError(f"{name!r} is no resource: a lower-case letter, then up to 31 of a-z 0-9 - (not 'all')")
     return name
 
 
@@ -159,9 +157,7 @@ def _by_variables(resource: str, environ: Mapping[str, str]) -> Places | None:
         return None
     if not queue or not token:
         given, missing = (queue_variable, token_variable) if queue else (token_variable, queue_variable)
-        raise PlaceError(
-            f"{given} is set but {missing} is not: half a place is two queues; set both or neither"
-        )
+        raise PlaceError(f"{given} is set but {missing} is not: half a place is two queues; set both or neither")
     queue, token = os.path.abspath(queue), os.path.abspath(token)
     if resource == "gpu" and LOCKED_RESOURCE in os.path.basename(token).lower():
         resource = LOCKED_RESOURCE  # gpu-hold called with variables that name the NPU's places
@@ -188,9 +184,7 @@ def _at_home(resource: str, environ: Mapping[str, str]) -> Places:
         )
     owner = os.stat(home).st_uid
     if owner != os.geteuid():
-        name = (
-            pwd.getpwuid(owner).pw_name if owner in {entry.pw_uid for entry in pwd.getpwall()} else str(owner)
-        )
+        name = pwd.getpwuid(owner).pw_name if owner in {entry.pw_uid for entry in pwd.getpwall()} else str(owner)
         raise PlaceError(
             f"HOME is {home}, which belongs to {name}, not to you (uid {os.geteuid()}): "
             "a queue there would be a second one; name the shared one with --state-dir or ONEBIT_HOLD_DIR"

@@ -25,9 +25,7 @@ def verdict(report: Report) -> Verdict:
     return "clean" if report.proof or report.launch_error else "unknown"
 
 
-def write(
-    queue: Dir, ticket: TicketFile, report: Report, status: int, held_seconds: float, released: bool
-) -> None:
+def write(queue: Dir, ticket: TicketFile, report: Report, status: int, held_seconds: float, released: bool) -> None:
     """Append one receipt; never raises."""
     said = {
         "at": now(),

@@ -22,12 +22,8 @@ RECORD = ".record"
 
 def publish(queue: Dir, ticket_id: str, content: Mapping[str, object], members: Collection[Member]) -> None:
     """Renew the record. A disk that is full leaves the old one; nothing is raised."""
-    processes = [
-        {"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members
-    ]
-    data = json.dumps(
-        {**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str
-    ).encode()
+    processes = [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members]
+    data = json.dumps({**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str).encode()
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
         records.replace(f"{ticket_id}.json", data)
 

@@ -25,9 +25,7 @@ _SHAPES = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\"]+")
 _USERINFO = re.compile(r"://([^\s/?#'\"@:]*)(:[^\s/?#'\"]*)?@")
 #: A user part of this many characters is taken for a token.
@@ -114,9 +112,7 @@ def _is_script(before: str) -> bool:
 
 def _awaits_secret(before: str, seen: Sequence[str]) -> bool:
     """``before`` is an option whose value is the next argument."""
-    return (before.startswith("-") and "=" not in before and is_secret_name(before)) or before in _options(
-        seen
-    )
+    return (before.startswith("-") and "=" not in before and is_secret_name(before)) or before in _options(seen)
 
 
 def _options(seen: Sequence[str]) -> tuple[str, ...]:

@@ -118,9 +118,7 @@ def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
     if not isinstance(said, dict):
         return None
     living = [
-        p
-        for p in parse_processes(said.get("processes"))
-        if is_alive(Identity(p.pid, p.start_ticks)) is not False
+        p for p in parse_processes(said.get("processes")) if is_alive(Identity(p.pid, p.start_ticks)) is not False
     ]
     why = said.get("why")
     return SurvivorRecord(

@@ -44,18 +44,14 @@ class Taker:
         if found is not None and found.ghost:
             held = self._recover(own, token_dir, found)
         elif found is None:
-            held = self._take(
-                own, token_dir, lambda data: token.take(token_dir, self.places.token_name, data)
-            )
+            held = self._take(own, token_dir, lambda data: token.take(token_dir, self.places.token_name, data))
         else:
             self._ghost_since = None
             self._say_why(found)
             return None
         return self._checked(held) if held else None
 
-    def _take(
-        self, own: OwnTicket, token_dir: Dir, make: Callable[[bytes], token.OwnToken | None]
-    ) -> Held | None:
+    def _take(self, own: OwnTicket, make: Callable[[bytes], token.OwnToken | None]) -> Held | None:
         data = token.content(own.ticket, own.data, self.places.queue_path)
         with queues.locked(own.queue), writing(self.places.token_path, "create the token"):
             taken = make(data) if own.present() else None
@@ -77,9 +73,7 @@ class Taker:
         if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
             survivors.record(own.queue, ghost.ticket, stuck)
         name = self.places.token_name
-        held = self._take(
-            own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None)
-        )
+        held = self._take(own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
         if held:
             own.queue.remove(ghost.ticket.id)
             record.remove(own.queue, ghost.ticket.id)
@@ -97,9 +91,7 @@ class Taker:
         denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
         if pids := denied or [identity.pid for identity in left.not_ours]:
             who = f"uid {ghost.uid} or root"
-            self.narrator.once(
-                "denied", f"pids {pids} of the dead hold still run, and only {who} may end them"
-            )
+            self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {who} may end them")
             return False
         assert self._ghost_since is not None
         waited = time.monotonic() - self._ghost_since
@@ -139,9 +131,7 @@ class Taker:
             with writing(path, "take the lock"), Dir.root(os.path.dirname(path)) as directory:
                 held.lock_fd = directory.open_or_create(os.path.basename(path), mode=0o660)
                 while not _flock(held.lock_fd):
-                    self.narrator.once(
-                        "lock", f"the token is ours; waiting for {path}, which another tool holds"
-                    )
+                    self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
                     self.pause(held.ticket, 0.1)
         except BaseException:
             held.give_back()

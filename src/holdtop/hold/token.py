@@ -143,9 +143,7 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
     return replace(said, kind="holdtop", ticket_id=ticket.id, nonce=ticket.nonce, ticket=ticket)
 
 
-def exchange_for(
-    directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None
-) -> OwnToken | None:
+def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None) -> OwnToken | None:
     """Put our complete token where the ghost's lies, and only there; the caller has the queue's lock.
 
     RENAME_EXCHANGE swaps in one step; what came out is inspected, and swapped back if it was not the ghost.

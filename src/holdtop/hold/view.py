@@ -74,9 +74,7 @@ class TokenFile:
     @property
     def ghost(self) -> bool:
         """Proven: a hold's token whose holder is dead. A shell's token is never judged here."""
-        return (
-            self.kind == "holdtop" and self.locked is False and self.ticket is not None and self.ticket.dead
-        )
+        return self.kind == "holdtop" and self.locked is False and self.ticket is not None and self.ticket.dead
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,9 +120,10 @@ class Waiter:
                 end = end_by_signal(signum)
                 by_key = signum == SIGINT and in_foreground()
                 raise Leave(128 + signum, end.reason, f"{end.text} while waiting", SIGINT if by_key else None)
-        if self.starter.fd is not None and (self.starter.ended or ready((self.starter.fd,), 0)):
-            if end_of_starter := self.starter.check():
-                raise Leave(end_of_starter.status or 125, end_of_starter.reason, end_of_starter.text)
+        fd = self.starter.fd
+        end = self.starter.check() if fd is not None and (self.starter.ended or ready((fd,), 0)) else None
+        if end:
+            raise Leave(end.status or 125, end.reason, end.text)
         if not own.present():
             raise Leave(120, "evicted", f"ticket {own.ticket.id} was evicted")
 
@@ -130,9 +131,7 @@ class Waiter:
         tickets, _ = queues.look(own.queue)
         found = token.look(token_dir, self.places.token_name)
         holder = found.ticket_id if found else None
-        ahead = tuple(
-            t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder
-        )
+        ahead = tuple(t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder)
         if found is not None or not ahead:
             self._free_since = None
         elif self._free_since is None:
@@ -150,9 +149,7 @@ class Waiter:
             return False
         if time.monotonic() - self._free_since < HEAD_PATIENCE * len(sight.ahead):
             return False
-        self.narrator.once(
-            "overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first"
-        )
+        self.narrator.once("overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first")
         return True
 
     def _pause(self, own: OwnTicket, seconds: float) -> None:

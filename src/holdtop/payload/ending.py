@@ -121,9 +121,7 @@ class Ending:
             except PermissionError:
                 self._denied.add(member.identity)
 
-    def _send(
-        self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]
-    ) -> None:
+    def _send(self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]) -> None:
         first = self._sent.get(member.identity) != signum.name
         pinned.send(signum)
         if signum == Signals.SIGTERM:

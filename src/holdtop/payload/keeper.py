@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdtop.payload import linux
 from holdtop.payload.channel import Channel
@@ -35,7 +35,7 @@ class Run:
     #: Id and nonce, as in the payload's ``HOLDTOP_RUN``.
     mark: str
     custody: Custody
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
     #: Seconds of CLOCK_MONOTONIC (suspend does not count); ``None`` for no limit.
     max_hold: float | None = None
 
@@ -133,13 +133,10 @@ class Keeper:
             return self._run.custody.check()
         signum, reaper.root_stopped_by = reaper.root_stopped_by, None
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
-            return End(
-                "no-terminal", 125, "the payload wants a terminal that it cannot have in the background"
-            )
-        if signum != signal.SIGSTOP or self._run.max_hold is None:
-            self._channel.send("say", text="a held accelerator is not suspended: the payload was continued")
+            return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
         with contextlib.suppress(OSError):
             os.killpg(root.pid, signal.SIGCONT)
+        self._channel.send("say", text="a held accelerator is not suspended: the payload was continued")
         return None
 
     def _tick(self, scope: Scope) -> None:

@@ -82,6 +82,6 @@ def _become(command: Command, say: int, terminal_fd: int | None, hup_ignored: bo
         os.execvpe(command.argv[0], list(command.argv), {**os.environ, **command.marks})
     except OSError as error:
         os.write(say, str(error.errno).encode())
-    except BaseException:
+    except BaseException:  # noqa: BLE001  the child may leave by exec or _exit only
         os.write(say, str(errno.EINVAL).encode())
     os._exit(127)

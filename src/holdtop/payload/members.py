@@ -44,9 +44,7 @@ class Found:
 def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     """One look. An empty answer is no proof: a fork chain can be faster than any scan."""
     table = ProcessTable()
-    descent = (
-        [] if scope.reaper is None else [p for p in table.descendants(scope.reaper) if p not in scope.own]
-    )
+    descent = [] if scope.reaper is None else [p for p in table.descendants(scope.reaper) if p not in scope.own]
     spared = _spared(scope, table, descent, other_holds) if descent else frozenset()
     found = [_member(table.stats[pid], "descent") for pid in descent if not table.stats[pid].dead]
     found += [_member(stat, "marker") for stat in _marked(scope, table, frozenset(descent), other_holds)]
@@ -107,9 +105,7 @@ def has_mark(pid: int, run: str) -> bool:
     name = f"{RUN_MARK}=".encode()
     with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         marks = (line for line in file.read(1 << 20).split(b"\0") if line.startswith(name))
-        return any(
-            not {*run.encode().split(b",")}.isdisjoint(mark[len(name) :].split(b",")) for mark in marks
-        )
+        return any(not {*run.encode().split(b",")}.isdisjoint(mark[len(name) :].split(b",")) for mark in marks)
     return False
 
 

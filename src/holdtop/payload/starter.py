@@ -52,9 +52,7 @@ class Starter:
         self.gone = True
         if status is None:
             if self._die_with_parent:
-                return End(
-                    "starter-gone", 143, f"the process that started this hold (pid {self.pid}) is gone"
-                )
+                return End("starter-gone", 143, f"the process that started this hold (pid {self.pid}) is gone")
             return None
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in self._fatal:
             signum = signal.Signals(os.WTERMSIG(status))

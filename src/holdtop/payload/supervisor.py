@@ -79,7 +79,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             terminal = self._terminal.fd if self._terminal else None
             Keeper(self._run, inbox, channel, supervisor).keep(terminal)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  the child must never return into the supervisor's code
             # The supervisor inherits and ends the payload; this is only the reason for the log.
             channel.send("say", text=f"the keeper failed: {error!r}")
         finally:
@@ -122,9 +122,7 @@ class Supervisor:
 
     def _death(self, message: dict[str, int | str]) -> signal.Signals | None:
         """After a terminal's Ctrl-C the hold dies of INT as well: a shell reads that as "stop the loop"."""
-        by_payload = (
-            message["reason"] == "exited" and self._terminal and message["root_died_of"] == signal.SIGINT
-        )
+        by_payload = message["reason"] == "exited" and self._terminal and message["root_died_of"] == signal.SIGINT
         by_hold = message["reason"] == "INT" and self._interrupted_by_key
         return signal.SIGINT if by_payload or by_hold else None
 
