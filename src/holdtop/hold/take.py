@@ -44,7 +44,7 @@ class Taker:
         if found is not None and found.ghost:
             held = self._recover(own, token_dir, found)
         elif found is None:
-            held = self._take(own, token_dir, lambda data: token.take(token_dir, self.places.token_name, data))
+            held = self._take(own, lambda data: token.take(token_dir, self.places.token_name, data))
         else:
             self._ghost_since = None
             self._say_why(found)
@@ -73,7 +73,7 @@ class Taker:
         if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
             survivors.record(own.queue, ghost.ticket, stuck)
         name = self.places.token_name
-        held = self._take(own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
+        held = self._take(own, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
         if held:
             own.queue.remove(ghost.ticket.id)
             record.remove(own.queue, ghost.ticket.id)

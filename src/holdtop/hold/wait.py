@@ -25,7 +25,6 @@ from holdtop.hold.take import Taker
 from holdtop.hold.ticket import Wish
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload.ending import Bounds
-from holdtop.payload.keeper import end_by_signal
 from holdtop.payload.process import Identity, Pinned
 from holdtop.payload.signals import SignalInbox, ready
 from holdtop.payload.starter import Starter
@@ -117,9 +116,9 @@ class Waiter:
         """Signals, the starter's end, eviction."""
         for signum in self.inbox.drain():
             if signum not in (SIGCHLD, SIGCONT):
-                end = end_by_signal(signum)
+                name = signum.name.removeprefix("SIG")
                 by_key = signum == SIGINT and in_foreground()
-                raise Leave(128 + signum, end.reason, f"{end.text} while waiting", SIGINT if by_key else None)
+                raise Leave(128 + signum, name, f"ended by SIG{name} while waiting", SIGINT if by_key else None)
         fd = self.starter.fd
         end = self.starter.check() if fd is not None and (self.starter.ended or ready((fd,), 0)) else None
         if end:
