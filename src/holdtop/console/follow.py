@@ -135,9 +135,7 @@ class Follower:
 
     def _untouched(self) -> bool:
         """Whether the bytes before the offset are still those that were read."""
-        return not self._print or (
-            os.pread(self._fd, len(self._print), self._offset - len(self._print)) == self._print
-        )
+        return not self._print or (os.pread(self._fd, len(self._print), self._offset - len(self._print)) == self._print)
 
     def _lines(self, block: bytes) -> list[Text | Note]:
         *complete, rest = block.split(b"\n")

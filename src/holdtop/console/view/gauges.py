@@ -86,9 +86,7 @@ def figure(gauge: Gauge, readings: Readings, at: float, glyphs: Glyphs) -> Figur
     if reading.value is None:
         return Figure("unknown", "", glyphs.clean(reading.why or "not read", 200), "muted", None)
     limit = readings.get(gauge.limit, Reading()).value if gauge.limit else gauge.high
-    level = (
-        (reading.value - gauge.low) / (limit - gauge.low) if limit is not None and limit > gauge.low else None
-    )
+    level = (reading.value - gauge.low) / (limit - gauge.low) if limit is not None and limit > gauge.low else None
     role = _judge(gauge, level)
     age = None if reading.at is None else at - reading.at
     note = f"{duration_text(age)} old" if age is not None and age >= STALE_AFTER else ""
@@ -118,9 +116,7 @@ def graph(values: Sequence[float | None], low: float, high: float, rows: int, gl
     steps = len(glyphs.levels)
     span = high - low
     heights = [
-        None
-        if value is None
-        else round(min(1.0, max(0.0, (value - low) / span if span > 0 else 0.0)) * rows * steps)
+        None if value is None else round(min(1.0, max(0.0, (value - low) / span if span > 0 else 0.0)) * rows * steps)
         for value in values
     ]
     lines = []

@@ -15,9 +15,7 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 STALE_AFTER = 5.0
 
 
-def header(
-    snapshot: Snapshot | None, width: int, glyphs: Glyphs, *, read_only: bool, silent_for: float | None
-) -> Line:
+def header(snapshot: Snapshot | None, width: int, glyphs: Glyphs, *, read_only: bool, silent_for: float | None) -> Line:
     """``silent_for``: seconds since the last snapshot, or ``None`` while they come."""
     left = [Span(" holdtop ", "accent", True)]
     if snapshot is None:
@@ -27,9 +25,7 @@ def header(
     if silent_for is not None and silent_for >= STALE_AFTER:
         right.append(Span(f" data {duration_text(silent_for)} old ", "warning", True))
     if snapshot.roots:
-        right.append(
-            Span(glyphs.fit(" recorded: " + " ".join(snapshot.roots) + " ", max(20, width // 2)), "info")
-        )
+        right.append(Span(glyphs.fit(" recorded: " + " ".join(snapshot.roots) + " ", max(20, width // 2)), "info"))
     if read_only:
         right.append(Span(" READ-ONLY ", "warning", True))
     return spread(left, right, width) if right else line(*left)

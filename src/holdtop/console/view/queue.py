@@ -67,9 +67,7 @@ def queue_row(ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, selected:
         Span(f" {glyphs.state[ticket.state]} ", role),
         Span(f"{ticket.position or '':>2} ", "muted"),
         Span(glyphs.column(ticket.resource, 3) + " ", "muted"),
-        Span(
-            glyphs.column(ticket.lane or glyphs.dash, _lane_width(width)) + " ", "text", ticket.position == 0
-        ),
+        Span(glyphs.column(ticket.lane or glyphs.dash, _lane_width(width)) + " ", "text", ticket.position == 0),
         Span(glyphs.column(who(ticket), 8) + " "),
         Span(f"{state:<9}", role),
         Span(f"{coarse(age(ticket), glyphs.dash):>6} "),

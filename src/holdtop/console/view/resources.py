@@ -21,9 +21,7 @@ CLOSE = 60.0
 
 def resource_lines(snapshot: Snapshot, width: int, glyphs: Glyphs) -> list[Line]:
     name_width = max((len(resource.name) for resource in snapshot.resources), default=0)
-    return [
-        _resource(resource, snapshot.taken_at, name_width, width, glyphs) for resource in snapshot.resources
-    ]
+    return [_resource(resource, snapshot.taken_at, name_width, width, glyphs) for resource in snapshot.resources]
 
 
 def _resource(resource: Resource, now: str, name_width: int, width: int, glyphs: Glyphs) -> Line:
@@ -45,14 +43,10 @@ def _holder(holder: Ticket, now: str, width: int, glyphs: Glyphs) -> list[Span]:
     lane_width = 24 if width >= 100 else 14
     spans = [
         Span(glyphs.fit(holder.lane or "no lane", lane_width), "text", True),
-        Span(
-            f" {glyphs.dot} {glyphs.fit(who(holder), 12)} {glyphs.dot} {duration_text(holder.held_seconds)}"
-        ),
+        Span(f" {glyphs.dot} {glyphs.fit(who(holder), 12)} {glyphs.dot} {duration_text(holder.held_seconds)}"),
     ]
     if holder.being_ended_by is not None:
-        spans.append(
-            Span(f" {glyphs.dot} being ended by {glyphs.fit(holder.being_ended_by, 16)}", "warning", True)
-        )
+        spans.append(Span(f" {glyphs.dot} being ended by {glyphs.fit(holder.being_ended_by, 16)}", "warning", True))
     elif holder.state == "paused":
         spans.append(Span(f" {glyphs.dot} paused", "warning", True))
     spans.append(_deadline(holder, now, glyphs))
@@ -64,9 +58,7 @@ def _deadline(holder: Ticket, now: str, glyphs: Glyphs) -> Span:
         return Span(f" {glyphs.dot} no deadline", "muted")
     left = seconds_until(holder.deadline_at, now)
     if left is not None and left < 0:
-        return Span(
-            f" {glyphs.dot} {glyphs.severity['warning']} {duration_text(-left)} over", "critical", True
-        )
+        return Span(f" {glyphs.dot} {glyphs.severity['warning']} {duration_text(-left)} over", "critical", True)
     close = left is not None and left < CLOSE
     sign = f"{glyphs.severity['warning']} " if close else ""
     return Span(f" {glyphs.dot} {sign}{duration_text(left)} left", "warning" if close else "text", close)

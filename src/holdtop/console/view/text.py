@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.render import cells
+from holdtop.render import cells, fit
 
 Role = Literal[
     "text",
@@ -68,3 +68,28 @@ def title(name: str, detail: str, width: int, glyphs: Glyphs, *, focused: bool =
         Span(shown, "muted"),
         Span(glyphs.rule * rest, "accent" if focused else "rule"),
     )
+
+
+def wrapped(text: str, width: int, glyphs: Glyphs, role: Role = "text", indent: int = 3) -> list[Line]:
+    """A paragraph of foreign text in lines of at most ``width`` cells, broken at blanks if there are any."""
+    room = max(1, width - indent - 1)
+    rows: list[str] = []
+    row = ""
+    for word in glyphs.clean(text, 2000).split(" "):
+        for part in _pieces(word, room):
+            if row and cells(row) + 1 + cells(part) > room:
+                rows.append(row)
+                row = part
+            else:
+                row = f"{row} {part}" if row else part
+    return [line(Span(" " * indent + part, role)) for part in (*rows, row)]
+
+
+def _pieces(word: str, room: int) -> list[str]:
+    """A word that is longer than a row, in parts that are not."""
+    pieces = []
+    while cells(word) > room:
+        part = fit(word, room, ellipsis="") or word[:1]
+        pieces.append(part)
+        word = word[len(part) :]
+    return [*pieces, word]

@@ -83,9 +83,7 @@ def _node(process: Process, trail: tuple[bool, ...], part: list[Process], childr
 
 
 def tree_head(width: int, glyphs: Glyphs) -> Line:
-    text = (
-        f" {'PID':>8} {'USER':<9}{'S':<2}{'AGE':>6} {'CPU':>6} {'RSS':>9} {'GTT':>9} {'FOUND BY':<9} COMMAND"
-    )
+    text = f" {'PID':>8} {'USER':<9}{'S':<2}{'AGE':>6} {'CPU':>6} {'RSS':>9} {'GTT':>9} {'FOUND BY':<9} COMMAND"
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
@@ -116,9 +114,7 @@ def _branches(node: Node, glyphs: Glyphs) -> str:
     if not node.trail:
         return ""
     *above, last = node.trail
-    return "".join("  " if end else glyphs.through for end in above) + (
-        glyphs.last_branch if last else glyphs.branch
-    )
+    return "".join("  " if end else glyphs.through for end in above) + (glyphs.last_branch if last else glyphs.branch)
 
 
 def _fold_mark(node: Node, glyphs: Glyphs) -> str:

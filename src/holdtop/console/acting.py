@@ -1,0 +1,113 @@
+"""From what is selected to a plan, and from a plan to its execution, in daemon threads: both may block."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from textual.message_pump import MessagePump
+
+from holdtop.console.feeds import Operator
+from holdtop.console.messages import ActEnded, PlanMade, StepTaken, tell
+from holdtop.console.view.subject import FlagKey, Subject, find_resource, find_ticket
+from holdtop.console.view.tree import Node
+from holdtop.errors import GoneError, HoldtopError, RefusedError
+from holdtop.model.values import Snapshot, Ticket
+from holdtop.operator.values import Plan, Verb
+
+Planner = Callable[[], Plan]
+
+
+def planner(
+    operator: Operator,
+    snapshot: Snapshot,
+    verb: Verb,
+    subject: Subject | None,
+    node: Node | None,
+    state_dir: str | None,
+) -> Planner:
+    """What to plan for the selection; ``node`` is the tree's row when keys go to the tree.
+
+    The call freezes what is meant now. Raises ``RefusedError`` when the verb has nothing to act on here.
+    """
+    ticket = find_ticket(snapshot, subject)
+    if verb == "kill":
+        return _kill(operator, snapshot, ticket, subject, node, state_dir)
+    if verb == "evict":
+        if ticket is None:
+            raise RefusedError("evict: select a ticket of the queue first")
+        ticket_id = ticket.id
+        return lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir)
+    name = _ghost(snapshot, subject)
+    return lambda: operator.plan_recover(snapshot, name, state_dir=state_dir)
+
+
+def _kill(
+    operator: Operator,
+    snapshot: Snapshot,
+    ticket: Ticket | None,
+    subject: Subject | None,
+    node: Node | None,
+    state_dir: str | None,
+) -> Planner:
+    left = {process.pid for process in snapshot.leftovers}
+    if node is not None and node.process.pid in left:
+        pid = node.process.pid
+        return lambda: operator.plan_kill(snapshot, None, pid=pid, state_dir=state_dir)
+    if isinstance(subject, FlagKey) and (named := [pid for pid in subject.pids if pid in left]):
+        return lambda: operator.plan_kill(snapshot, None, pid=named[0], state_dir=state_dir)
+    if ticket is None:
+        raise RefusedError("end tree: select a running ticket, a process, or a flag that names one")
+    if ticket.state == "waiting":
+        raise RefusedError("end tree: this ticket waits and has no process; evict takes it out of the queue")
+    part = node.process.pid if node is not None and node.trail else None
+    ticket_id = ticket.id
+    return lambda: operator.plan_kill(snapshot, ticket_id, subtree=part, state_dir=state_dir)
+
+
+def _ghost(snapshot: Snapshot, subject: Subject | None) -> str:
+    selected = find_resource(snapshot, subject)
+    if selected is not None:
+        return selected.name
+    ghosts = [resource.name for resource in snapshot.resources if resource.state == "ghost"]
+    if len(ghosts) != 1:
+        raise RefusedError("recover: select a ticket or a flag of the resource first")
+    return ghosts[0]
+
+
+def make_plan(target: MessagePump, plan: Planner) -> None:
+    """Plan in a daemon thread and post ``PlanMade`` to ``target``."""
+
+    def work() -> None:
+        try:
+            made = PlanMade(plan())
+        except GoneError as error:
+            made = PlanMade(None, str(error), gone=True)
+        except HoldtopError as error:
+            made = PlanMade(None, str(error))
+        except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
+            made = PlanMade(None, f"cannot plan this: {error!r}")
+        tell(target, made)
+
+    threading.Thread(target=work, name="holdtop-plan", daemon=True).start()
+
+
+def carry_out(target: MessagePump, operator: Operator, plan: Plan, reason: str, *, read_only: bool) -> None:
+    """Execute in a daemon thread; post ``StepTaken`` for each step and ``ActEnded`` at the end."""
+
+    def work() -> None:
+        try:
+            outcome = operator.execute(
+                plan,
+                reason=reason,
+                progress=lambda step: tell(target, StepTaken(step)),
+                read_only=read_only,
+            )
+            ended = ActEnded(outcome)
+        except HoldtopError as error:
+            ended = ActEnded(None, str(error))
+        except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
+            ended = ActEnded(None, f"failed: {error!r}; see holdtop audit for what was begun")
+        tell(target, ended)
+
+    threading.Thread(target=work, name="holdtop-act", daemon=True).start()

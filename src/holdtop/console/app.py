@@ -1,0 +1,178 @@
+"""The console's program: owns the world and the look, hears the threads, and knows how to leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.app import App, SystemCommand
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.screen import Screen
+
+from holdtop.console.feeds import FeedMaker, LogFeed, Operator
+from holdtop.console.keys import Key, bindings
+from holdtop.console.messages import LogGrew, SnapshotArrived, tell
+from holdtop.console.paint import Painter
+from holdtop.console.screens.act import ActScreen
+from holdtop.console.screens.finding import Finding
+from holdtop.console.screens.now import NowScreen
+from holdtop.console.screens.pages import HelpScreen
+from holdtop.console.themes import ThemeFile
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.header import STALE_AFTER
+from holdtop.console.widgets.panel import Look, Panel
+from holdtop.console.world import World
+
+#: Where a resource's events lie below its queue.
+EVENTS = ".log/events.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All that the console is given."""
+
+    feed: FeedMaker
+    operator: Operator
+    keys: tuple[Key, ...]
+    remapped: dict[str, str]
+    themes: dict[str, ThemeFile]
+    theme: str
+    glyphs: Glyphs
+    reasons: Sequence[str]
+    #: Further logs to follow: label -> path.
+    logs: dict[str, str]
+    troubles: tuple[str, ...] = ()
+    read_only: bool = False
+    colorless: bool = False
+    state_dir: str | None = None
+
+
+class Gate(LineFilter):
+    """The last look at whatever is drawn, Textual's own widgets included: no control character passes."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        del background
+        return [segment if segment.control or segment.text.isprintable() else _gated(segment) for segment in segments]
+
+
+def _gated(segment: Segment) -> Segment:
+    text = "".join(char if char.isprintable() or char == "\u3000" else "?" for char in segment.text)
+    return Segment(text, segment.style)
+
+
+class Console(App[None]):
+    """Screens come and go; the world stays here."""
+
+    CSS_PATH = "console.tcss"
+    BINDINGS: ClassVar = bindings("app")
+    ENABLE_COMMAND_PALETTE = True
+    TITLE = "holdtop"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(ansi_color=True if setup.colorless else None)
+        self._setup = setup
+        self.world = World(read_only=setup.read_only, troubles=setup.troubles)
+        self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
+        self._feed = setup.feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
+        self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
+        self._heard = time.monotonic()
+
+    def get_default_screen(self) -> Screen[None]:
+        setup = self._setup
+        return NowScreen(
+            self.look,
+            self.world,
+            setup.operator,
+            setup.keys,
+            reasons=setup.reasons,
+            state_dir=setup.state_dir,
+        )
+
+    def on_mount(self) -> None:
+        self.set_keymap(self._setup.remapped)
+        self._dress()
+        self._logs.start()
+        self._feed.start()
+        self.set_interval(1.0, self._listen)
+        if self._setup.troubles:
+            self._now().say(f"{self._setup.troubles[0]} (? shows all)")
+
+    def on_unmount(self) -> None:
+        self._feed.stop()
+        self._logs.stop()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), Gate()]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: the acts of the table of keys."""
+        del screen
+        for key in self._setup.keys:
+            if key.action != "palette":
+                yield SystemCommand(
+                    key.label, f"{key.help} ({key.shown})", lambda call=key.call: self.call_later(self.run_action, call)
+                )
+
+    def _now(self) -> NowScreen:
+        screen = self.screen_stack[0]
+        assert isinstance(screen, NowScreen)
+        return screen
+
+    def on_snapshot_arrived(self, message: SnapshotArrived) -> None:
+        first = self.world.snapshot is None
+        self._heard, self.world.silent_for = time.monotonic(), None
+        self.world.take(message.snapshot)
+        paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
+        self._logs.follow(paths | self._setup.logs)
+        self._now().look_again()
+        if first:
+            self._now().home()
+
+    def on_log_grew(self, message: LogGrew) -> None:
+        self.world.add_log(message.lines)
+        for screen in self.screen_stack:
+            if isinstance(screen, Finding):
+                screen.look_again()
+
+    def _listen(self) -> None:
+        """Say so when no snapshot comes: a source that hangs must be seen to age."""
+        silent = time.monotonic() - self._heard
+        if silent >= STALE_AFTER:
+            self.world.silent_for = silent
+            self._now().look_again()
+
+    def _dress(self) -> None:
+        """Put the theme on: ours, and Textual's own widgets."""
+        theme = self.look.painter.textual
+        self.register_theme(theme)
+        self.theme = theme.name
+        for screen in self.screen_stack:
+            for panel in screen.query(Panel):
+                panel.draw_all()
+
+    def action_next_theme(self) -> None:
+        names, painter = list(self._setup.themes), self.look.painter
+        name = names[(names.index(painter.theme.name) + 1) % len(names)]
+        self.look.painter = Painter(self._setup.themes[name], painter.glyphs, colorless=painter.colorless)
+        self._dress()
+        self._now().say(f"theme {name}: {self._setup.themes[name].description}")
+
+    def action_arm(self) -> None:
+        self.world.read_only = not self.world.read_only
+        self._now().look_again()
+        self._now().say(
+            "read-only: no act will be carried out" if self.world.read_only else "armed: acts are carried out"
+        )
+
+    def action_help(self) -> None:
+        self.push_screen(HelpScreen(self.look, self._setup.keys, self.world.troubles))
+
+    def action_leave(self) -> None:
+        if isinstance(self.screen, ActScreen) and self.screen.stage == "acting":
+            self.screen.action_close()
+        else:
+            self.exit()

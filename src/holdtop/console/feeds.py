@@ -1,0 +1,91 @@
+"""Where the console's facts come from, and who acts for it; both injected, so that tests bring their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from holdtop.console.events import LogLine, parse_event
+from holdtop.console.follow import Follower, Note
+from holdtop.model.values import Snapshot
+from holdtop.operator.values import Outcome, Plan, Step
+
+#: Seconds between two looks at the logs.
+LOG_REFRESH = 0.5
+
+
+class Feed(Protocol):
+    """A source of snapshots in threads of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None:
+        """Give no more snapshots. Must not wait for a read that blocks."""
+
+
+FeedMaker = Callable[[Callable[[Snapshot], None]], Feed]
+
+
+class Operator(Protocol):
+    """Who acts. Each method may block: the console calls them in daemon threads only."""
+
+    def plan_kill(
+        self,
+        snapshot: Snapshot,
+        ticket_id: str | None,
+        *,
+        pid: int | None = None,
+        subtree: int | None = None,
+        state_dir: str | None = None,
+    ) -> Plan: ...
+
+    def plan_evict(self, snapshot: Snapshot, ticket_id: str, *, state_dir: str | None = None) -> Plan: ...
+
+    def plan_recover(self, snapshot: Snapshot, resource: str, *, state_dir: str | None = None) -> Plan: ...
+
+    def execute(
+        self, plan: Plan, *, reason: str, progress: Callable[[Step], None], read_only: bool = False
+    ) -> Outcome: ...
+
+
+class LogFeed:
+    """Follows the event logs in one daemon thread; a log that hangs delays other logs and nothing else."""
+
+    def __init__(self, on_lines: Callable[[Sequence[LogLine]], None]) -> None:
+        self._on_lines = on_lines
+        self._stop = threading.Event()
+        self._followers: dict[str, Follower] = {}
+        self._paths: dict[str, str] = {}
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="holdtop-logs", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def follow(self, paths: dict[str, str]) -> None:
+        """The logs to follow from now on: label -> path. From any thread."""
+        self._paths = dict(paths)
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOG_REFRESH):
+            if lines := self.poll():
+                self._on_lines(lines)
+
+    def poll(self) -> list[LogLine]:
+        """What is new in all of them."""
+        paths = self._paths
+        for label, follower in list(self._followers.items()):
+            if paths.get(label) != follower.path:
+                follower.close()
+                del self._followers[label]
+        lines: list[LogLine] = []
+        for label, path in paths.items():
+            follower = self._followers.setdefault(label, Follower(path))
+            for said in follower.poll():
+                if isinstance(said, Note):
+                    lines.append(LogLine(label, "", "note", "", f"{path}: {said.text}"))
+                else:
+                    lines.append(parse_event(label, said.text))
+        return lines

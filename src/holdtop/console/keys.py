@@ -1,0 +1,148 @@
+"""The one table of keys: bindings, footer, help, palette and the documentation are made from it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from textual.binding import Binding, BindingType
+
+from holdtop.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One act of the reader. ``action`` is the name by which the configuration remaps it."""
+
+    action: str
+    #: Textual's names of the keys, separated by commas; the first one is shown.
+    keys: str
+    #: Textual's name of what is called.
+    call: str
+    #: One or two words for the footer.
+    label: str
+    help: str
+    group: str
+    #: Shown in the footer; smaller comes first.
+    rank: int | None = None
+
+    @property
+    def shown(self) -> str:
+        """The first key as one would say it."""
+        return spoken(self.keys.split(",")[0])
+
+
+_SPOKEN = {
+    "question_mark": "?",
+    "slash": "/",
+    "space": "Space",
+    "enter": "Enter",
+    "tab": "Tab",
+    "shift+tab": "Shift+Tab",
+    "escape": "Esc",
+    "ctrl+p": "Ctrl+P",
+}
+
+
+def spoken(name: str) -> str:
+    """A key as one would say it: ``?`` for ``question_mark``."""
+    return _SPOKEN.get(name, name)
+
+
+KEYS = (
+    Key(
+        "kill",
+        "k",
+        "screen.act('kill')",
+        "End tree",
+        "End the selected payload, subtree or leftover; asks first",
+        "Acting",
+        1,
+    ),
+    Key(
+        "evict",
+        "e",
+        "screen.act('evict')",
+        "Evict",
+        "Take the ticket out of the queue, or ask its hold to stop",
+        "Acting",
+        2,
+    ),
+    Key(
+        "recover",
+        "R",
+        "screen.act('recover')",
+        "Recover",
+        "Free the resource of a ghost; asks first",
+        "Acting",
+        3,
+    ),
+    Key("arm", "A", "app.arm", "Arm", "Turn read-only mode on or off", "Acting"),
+    Key("holder", "j", "screen.jump('holder')", "Holder", "Jump to who holds the resource", "Moving"),
+    Key("worst", "J", "screen.jump('worst')", "Worst", "Jump to the worst flag", "Moving", 4),
+    Key("next", "tab", "screen.panel(1)", "Panel", "Go to the next panel", "Moving", 5),
+    Key("back", "shift+tab", "screen.panel(-1)", "Back", "Go to the panel before", "Moving"),
+    Key(
+        "fold",
+        "space,enter",
+        "screen.fold",
+        "Fold",
+        "Fold or unfold a process and what is below it",
+        "Looking",
+    ),
+    Key(
+        "filter",
+        "slash",
+        "screen.filter",
+        "Filter",
+        "Show only rows that contain a word; Esc shows all",
+        "Looking",
+        6,
+    ),
+    Key("all", "escape", "screen.unfilter", "All", "Drop the filter", "Looking"),
+    Key("sort", "s", "screen.sort", "Sort", "Sort the queue by position, age, lane or memory", "Looking", 8),
+    Key("log", "l", "screen.log", "Log", "The event log on the full screen", "Looking", 7),
+    Key("theme", "t", "app.next_theme", "Theme", "The next theme", "Looking", 9),
+    Key("copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other"),
+    Key("help", "question_mark", "app.help", "Help", "This page", "Other", 0),
+    Key("palette", "ctrl+p", "app.command_palette", "Palette", "All of these by name", "Other"),
+    Key("quit", "q,ctrl+c", "app.leave", "Quit", "Leave; every hold goes on", "Other", 0),
+)
+
+
+def table(remapped: Mapping[str, str]) -> tuple[Key, ...]:
+    """The keys, remapped. Raises ``ConfigError`` for an unknown action or a key that two acts share."""
+    known = [key.action for key in KEYS]
+    for action in remapped:
+        if action not in known:
+            near = difflib.get_close_matches(action, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; actions are {', '.join(known)}"
+            raise ConfigError(f"configuration: keys.{action} is no action of the console{hint}")
+    keys = tuple(replace(key, keys=remapped.get(key.action, key.keys)) for key in KEYS)
+    taken: dict[str, str] = {}
+    for key in keys:
+        for name in key.keys.split(","):
+            if (other := taken.setdefault(name, key.action)) != key.action:
+                raise ConfigError(
+                    f"configuration: the key {name!r} is for both {other} and {key.action}: choose another"
+                )
+    return keys
+
+
+def bindings(scope: str) -> list[BindingType]:
+    """The bindings of the ``app`` or the ``screen``; the configuration remaps them by their ids."""
+    return [
+        Binding(key.keys, key.call, key.label, show=False, id=key.action, tooltip=key.help)
+        for key in KEYS
+        if key.call.startswith(f"{scope}.")
+    ]
+
+
+def markdown(keys: tuple[Key, ...] = KEYS) -> str:
+    """The table for the documentation."""
+    rows = ["| key | what it does |", "|---|---|"]
+    for key in keys:
+        names = ", ".join(f"`{spoken(name)}`" for name in key.keys.split(","))
+        rows.append(f"| {names} | {key.help} |")
+    return "\n".join(rows) + "\n"

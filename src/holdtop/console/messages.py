@@ -1,0 +1,64 @@
+"""All that background threads tell the screens. Threads post, handlers own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from holdtop.console.events import LogLine
+from holdtop.model.values import Snapshot
+from holdtop.operator.values import Outcome, Plan, Step
+
+
+class SnapshotArrived(Message):
+    """A new look at the box; only the newest one matters."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self.snapshot = snapshot
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, SnapshotArrived)
+
+
+class LogGrew(Message):
+    """New lines of the event logs, oldest first."""
+
+    def __init__(self, lines: Sequence[LogLine]) -> None:
+        super().__init__()
+        self.lines = lines
+
+
+class PlanMade(Message):
+    """What an act would do: frozen. ``refused`` says why there is none."""
+
+    def __init__(self, plan: Plan | None, refused: str = "", gone: bool = False) -> None:
+        super().__init__()
+        self.plan = plan
+        self.refused = refused
+        self.gone = gone
+
+
+class StepTaken(Message):
+    """Progress of the act that runs."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+
+
+class ActEnded(Message):
+    """The act is over. Without an outcome it was refused or failed, and ``failed`` says why."""
+
+    def __init__(self, outcome: Outcome | None, failed: str = "") -> None:
+        super().__init__()
+        self.outcome = outcome
+        self.failed = failed
+
+
+def tell(target: MessagePump, message: Message) -> None:
+    """Post from any thread; a target that has gone meanwhile hears nothing."""
+    if target.is_running:
+        target.post_message(message)

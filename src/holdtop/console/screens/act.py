@@ -1,0 +1,131 @@
+"""The dialog of an act: the targets are frozen, Cancel is the default, a reason is required."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from holdtop.console.acting import Planner, carry_out, make_plan
+from holdtop.console.feeds import Operator
+from holdtop.console.messages import ActEnded, PlanMade, StepTaken
+from holdtop.console.view.plan import VERBS, outcome_lines, step_line
+from holdtop.console.view.text import Span, line
+from holdtop.console.widgets.dialog import Dialog
+from holdtop.console.widgets.panel import Look
+from holdtop.console.widgets.small import Choice, TextPanel
+from holdtop.operator.values import Plan, Verb
+
+#: A terminal smaller than this cannot show whom an act would hit.
+LEAST = (40, 10)
+Stage = Literal["planning", "asking", "acting", "over"]
+
+
+class ActScreen(ModalScreen[None]):
+    """One act from its plan to its result."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape", "close", show=False),
+        Binding("left,up,shift+tab", "step(-1)", show=False),
+        Binding("right,down,tab", "step(1)", show=False),
+        Binding("pageup", "scroll(-1)", show=False),
+        Binding("pagedown", "scroll(1)", show=False),
+        *(Binding(str(digit), f"reason({digit})", show=False) for digit in range(1, 10)),
+    ]
+
+    def __init__(
+        self,
+        look: Look,
+        verb: Verb,
+        planner: Planner,
+        operator: Operator,
+        *,
+        at: float,
+        reasons: Sequence[str],
+        read_only: Callable[[], bool],
+    ) -> None:
+        """``at``: instant of the snapshot that the plan is of. ``read_only`` is asked when it is executed."""
+        super().__init__()
+        self._look, self._verb, self._planner, self._operator = look, verb, planner, operator
+        self._read_only = read_only
+        self._plan: Plan | None = None
+        self._dialog = Dialog(look, VERBS[verb], reasons, at)
+        self.stage: Stage = "planning"
+
+    def compose(self) -> ComposeResult:
+        yield self._dialog
+
+    def on_mount(self) -> None:
+        self._dialog.say("looking at what this would do" + self._look.glyphs.ellipsis)
+        make_plan(self, self._planner)
+
+    def on_plan_made(self, message: PlanMade) -> None:
+        self._plan = message.plan
+        if message.plan is None:
+            said = f"already gone, nothing done: {message.refused}" if message.gone else message.refused
+            self._end(said)
+        else:
+            self.stage = "asking"
+            self._dialog.show_plan(message.plan)
+            self._dialog.say("a reason is required; Cancel is the default")
+
+    def on_step_taken(self, message: StepTaken) -> None:
+        self._dialog.tell([step_line(message.step, self._look.glyphs)])
+
+    def on_act_ended(self, message: ActEnded) -> None:
+        if message.outcome is None or self._plan is None:
+            self._end(message.failed)
+            return
+        width = self.query_one("#plan", TextPanel).size.width
+        self._dialog.tell(outcome_lines(message.outcome, self._plan, width, self._look.glyphs))
+        self._end({0: "done", 7: "already gone, nothing done"}.get(message.outcome.status, "see above"))
+
+    def on_choice_chosen(self, message: Choice.Chosen) -> None:
+        if message.choice.id == "cancel":
+            self.action_close()
+        elif self.stage == "asking" and self._plan is not None:
+            self._go(self._plan)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.action_step(1)
+
+    def action_close(self) -> None:
+        if self.stage == "acting":
+            self._dialog.say("it is under way and cannot be taken back; wait for its result")
+        else:
+            self.dismiss()
+
+    def action_step(self, direction: int) -> None:
+        """From Cancel to the act, to the fields, and round."""
+        (self.focus_next if direction > 0 else self.focus_previous)("Choice, Field")
+
+    def action_scroll(self, direction: int) -> None:
+        panel = self.query_one("#plan", TextPanel)
+        panel.scroll_lines(direction * max(1, panel.size.height - 1))
+
+    def action_reason(self, number: int) -> None:
+        if self.stage in ("planning", "asking"):
+            self._dialog.pick(number)
+
+    def _go(self, plan: Plan) -> None:
+        reason = self._dialog.reason
+        if self.size.width < LEAST[0] or self.size.height < LEAST[1]:
+            self._dialog.say("the terminal is too small to show whom this would hit")
+        elif not reason:
+            self._dialog.say("a reason is required: press a digit, or write one")
+        elif plan.needs_typing and self._dialog.typed != plan.typed:
+            self._dialog.say(f"type {plan.typed} to confirm")
+        else:
+            self.stage = "acting"
+            self._dialog.tell([line(Span(f" {VERBS[plan.verb]}: {reason}", "text", True)), line()])
+            self._dialog.say("under way" + self._look.glyphs.ellipsis)
+            carry_out(self, self._operator, plan, reason, read_only=self._read_only())
+
+    def _end(self, words: str) -> None:
+        self.stage = "over"
+        self._dialog.finish(words)

@@ -1,0 +1,51 @@
+"""A screen with a filter: one field that all its lists obey."""
+
+from __future__ import annotations
+
+from textual.screen import Screen
+from textual.widgets import Input
+
+from holdtop.console.widgets.small import Field
+from holdtop.console.world import World
+
+
+class Finding(Screen[None]):
+    """Has a ``Field`` called ``find``; the filter lives in the world and is the same on every screen."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def look_again(self) -> None:
+        """Show the world as it is now."""
+        raise NotImplementedError
+
+    def home(self) -> None:
+        """Give the keys back to a list."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.query_one("#find").display = False
+        self.look_again()
+
+    def action_filter(self) -> None:
+        field = self.query_one("#find", Field)
+        field.display = True
+        field.focus()
+
+    def action_unfilter(self) -> None:
+        field = self.query_one("#find", Field)
+        field.value = ""
+        if field.display:
+            self._close(field)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self._world.wanted = message.value.casefold()
+        self.look_again()
+
+    def on_input_submitted(self) -> None:
+        self._close(self.query_one("#find", Field))
+
+    def _close(self, field: Field) -> None:
+        field.display = False
+        self.home()

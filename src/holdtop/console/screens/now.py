@@ -1,0 +1,139 @@
+"""The live screen: who holds, who waits, what the device does, what is wrong, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+
+from holdtop.console.acting import planner
+from holdtop.console.board import Board
+from holdtop.console.feeds import Operator
+from holdtop.console.keys import Key, bindings
+from holdtop.console.screens.act import ActScreen
+from holdtop.console.screens.finding import Finding
+from holdtop.console.screens.pages import LogScreen
+from holdtop.console.view.queue import SORTS
+from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key, tickets
+from holdtop.console.widgets.panel import Look
+from holdtop.console.widgets.rows import Rows
+from holdtop.console.widgets.small import Field, FooterPanel
+from holdtop.console.world import World
+from holdtop.errors import HoldtopError
+from holdtop.operator.values import Verb
+
+
+class NowScreen(Finding):
+    """Shows the world; changes only what is selected in it."""
+
+    BINDINGS: ClassVar = bindings("screen")
+
+    def __init__(
+        self,
+        look: Look,
+        world: World,
+        operator: Operator,
+        keys: Sequence[Key],
+        *,
+        reasons: Sequence[str],
+        state_dir: str | None,
+    ) -> None:
+        super().__init__(world)
+        self._look, self._operator, self._keys = look, operator, keys
+        self._reasons, self._state_dir = reasons, state_dir
+
+    def compose(self) -> ComposeResult:
+        ranked = sorted((key.rank, key.shown, key.label) for key in self._keys if key.rank is not None)
+        yield Board(
+            self._look,
+            self._world,
+            Field(placeholder="show only rows that contain", id="find", compact=True),
+            FooterPanel(self._look, [(shown, label) for _, shown, label in ranked]),
+        )
+
+    @property
+    def board(self) -> Board:
+        return self.query_one(Board)
+
+    def look_again(self) -> None:
+        self.board.show(self._world)
+
+    def home(self) -> None:
+        """Give the keys to what is selected: at the start the worst flag, else the holder."""
+        (self.board.flags if isinstance(self._world.subject, FlagKey) else self.board.queue).focus()
+
+    def select(self, key: TicketKey | FlagKey) -> None:
+        self._world.subject = key
+        panel: Rows[Any] = self.board.flags if isinstance(key, FlagKey) else self.board.queue
+        panel.select(key)
+        self.home()
+        self.look_again()
+
+    def say(self, words: str) -> None:
+        """A note in the footer."""
+        self.query_one(FooterPanel).say(words)
+
+    def on_rows_moved(self, message: Rows.Moved) -> None:
+        """A row of the queue or of the flags is what the keys act on, and whose tree is shown."""
+        key = message.rows.key
+        if isinstance(key, TicketKey | FlagKey) and key != self._world.subject:
+            self._world.subject = key
+            self.look_again()
+
+    def action_panel(self, direction: int) -> None:
+        self.board.go(direction)
+
+    def action_jump(self, where: str) -> None:
+        snapshot = self._world.snapshot
+        if snapshot is None:
+            return
+        holder = next(tickets(snapshot), None)
+        if where == "worst" and snapshot.flags:
+            self.select(flag_key(snapshot.flags[0]))
+        elif where == "holder" and holder is not None:
+            self.select(ticket_key(holder))
+        else:
+            self.say("nothing is wrong" if where == "worst" else "nobody holds, nobody waits")
+
+    def action_fold(self) -> None:
+        node = self.board.processes.current
+        if node is not None and node.children:
+            self._world.folded ^= {node.process.pid}
+            self.look_again()
+
+    def action_sort(self) -> None:
+        names = list(SORTS)
+        self._world.sort = names[(names.index(self._world.sort) + 1) % len(names)]
+        self.look_again()
+
+    def action_log(self) -> None:
+        self.app.push_screen(LogScreen(self._look, self._world))
+
+    def action_copy(self) -> None:
+        subject = self._world.subject
+        wanted = subject.id if isinstance(subject, TicketKey) else subject.ticket if subject else None
+        if wanted is None:
+            self.say("nothing with an id is selected")
+        else:
+            self.app.copy_to_clipboard(self._look.glyphs.clean(wanted))
+            self.say(f"copied {wanted}")
+
+    def action_act(self, verb: Verb) -> None:
+        snapshot, world = self._world.snapshot, self._world
+        if snapshot is None:
+            return
+        node = self.board.processes.current if self.board.processes.has_focus else None
+        try:
+            plan = planner(self._operator, snapshot, verb, world.subject, node, self._state_dir)
+        except HoldtopError as error:
+            self.say(str(error))
+            return
+        look, operator, reasons = self._look, self._operator, self._reasons
+
+        def read_only() -> bool:
+            return world.read_only
+
+        self.app.push_screen(
+            ActScreen(look, verb, plan, operator, at=snapshot.at, reasons=reasons, read_only=read_only)
+        )

@@ -1,0 +1,1 @@
+"""The widgets: each draws lines, and repaints only those that changed."""

@@ -1,0 +1,98 @@
+"""What the dialog of an act shows: frozen targets above, a reason below, two choices; then progress and result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from holdtop.console.view.plan import heading, plan_lines, reason_lines
+from holdtop.console.view.text import Line, title, wrapped
+from holdtop.console.widgets.panel import Look
+from holdtop.console.widgets.small import Choice, Field, TextPanel
+from holdtop.operator.values import Plan
+
+
+class Dialog(Vertical):
+    """The parts of the dialog; the screen decides what they say."""
+
+    def __init__(self, look: Look, name: str, reasons: Sequence[str], at: float) -> None:
+        super().__init__(id="dialog")
+        self._look, self._verb, self._reasons, self._at = look, name, reasons, at
+        self._plan: Plan | None = None
+        #: Progress and result, once the act has begun.
+        self._told: list[Line] = []
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        yield TextPanel(self._look, id="heading")
+        yield TextPanel(self._look, id="plan")
+        yield TextPanel(self._look, id="reasons")
+        yield Field(placeholder="reason: press a digit, or write one", id="reason", compact=True)
+        yield Field(id="typed", compact=True)
+        with Horizontal(id="choices"):
+            yield Choice(self._look, "Cancel", id="cancel")
+            yield Choice(self._look, self._verb, id="go")
+        yield TextPanel(self._look, id="said")
+
+    def on_mount(self) -> None:
+        self.query_one("#typed").display = False
+        self.query_one("#cancel").focus()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    @property
+    def reason(self) -> str:
+        return self.query_one("#reason", Field).value.strip()
+
+    @property
+    def typed(self) -> str:
+        return self.query_one("#typed", Field).value.strip()
+
+    def pick(self, number: int) -> None:
+        """Take the preset reason of this digit."""
+        if number <= len(self._reasons):
+            self.query_one("#reason", Field).value = self._reasons[number - 1]
+            self.draw()
+
+    def show_plan(self, plan: Plan) -> None:
+        self._plan = plan
+        typed = self.query_one("#typed", Field)
+        typed.display = plan.needs_typing
+        typed.placeholder = f"type {self._look.glyphs.clean(plan.typed, 60)} to confirm"
+        self.call_after_refresh(self.draw)
+
+    def tell(self, lines: Sequence[Line]) -> None:
+        """Add to progress and result, which take the plan's place."""
+        self._told += lines
+        self.query_one("#plan", TextPanel).show(self._told, end=True)
+
+    def say(self, words: str) -> None:
+        """One sentence below the choices."""
+        self._said = words
+        panel = self.query_one("#said", TextPanel)
+        panel.show(wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1))
+
+    def finish(self, words: str) -> None:
+        """Nothing more can be chosen: only closing is left."""
+        for name in ("#reasons", "#reason", "#typed", "#go"):
+            self.query_one(name).display = False
+        close = self.query_one("#cancel", Choice)
+        close.rename("Close")
+        close.focus()
+        self.call_after_refresh(self.say, words)
+
+    def draw(self) -> None:
+        """Everything anew for the present width."""
+        glyphs, width = self._look.glyphs, self.size.width
+        name = heading(self._plan, glyphs) if self._plan else self._verb
+        self.query_one("#heading", TextPanel).show([title(name, "", width, glyphs, focused=True)])
+        reasons = self.query_one("#reasons", TextPanel)
+        rows = reason_lines(self._reasons, self.reason, width, glyphs)
+        reasons.styles.height = len(rows)
+        reasons.show(rows)
+        if self._plan is not None and not self._told:
+            self.query_one("#plan", TextPanel).show(plan_lines(self._plan, self._at, width, glyphs))
+        self.say(self._said)

@@ -1,0 +1,199 @@
+"""The panels of the main screen, each a view of the one world."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from textual.geometry import Size
+
+from holdtop.console.events import LogLine, log_row, matches
+from holdtop.console.view.flags import ROWS, flag_rows
+from holdtop.console.view.gauges import gauge_lines, gauge_strip
+from holdtop.console.view.header import header
+from holdtop.console.view.memory import memory_lines
+from holdtop.console.view.queue import queue_head, queue_row
+from holdtop.console.view.resources import resource_lines
+from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key
+from holdtop.console.view.text import Line, Span, line, title, wrapped
+from holdtop.console.view.tree import Node, tree_detail, tree_head, tree_row, tree_words
+from holdtop.console.widgets.panel import Look, Panel
+from holdtop.console.widgets.rows import Rows
+from holdtop.console.world import World
+from holdtop.model.values import Flag, Snapshot, Ticket
+
+
+class _Shown(Panel):
+    """A panel without rows: what it shows follows from the world alone."""
+
+    def __init__(self, look: Look, world: World, *, id: str) -> None:
+        super().__init__(look, id=id)
+        self.world = world
+
+    def lines(self, size: Size) -> Sequence[Line]:
+        return self.of(self.world.snapshot, size) if self.world.snapshot is not None else ()
+
+    def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
+        raise NotImplementedError
+
+
+class HeaderPanel(_Shown):
+    SURFACE = "panel"
+
+    def lines(self, size: Size) -> Sequence[Line]:
+        world = self.world
+        shown = header(
+            world.snapshot,
+            size.width,
+            self.look.glyphs,
+            read_only=world.read_only,
+            silent_for=world.silent_for,
+        )
+        return (shown,)
+
+
+class ResourcePanel(_Shown):
+    def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
+        return resource_lines(snapshot, size.width, self.look.glyphs)
+
+
+class MemoryPanel(_Shown):
+    def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
+        width, height = size
+        named = height > 2
+        drawn = memory_lines(snapshot, width, height - named, self.look.glyphs)
+        return [title("Memory", "one pool", width, self.look.glyphs), *drawn] if named else drawn
+
+
+class GaugePanel(_Shown):
+    def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
+        history, glyphs, (width, height) = self.world.history, self.look.glyphs, size
+        if height < 4:
+            return gauge_strip(snapshot, history, width, height, glyphs)
+        device = f"card {snapshot.device}" if snapshot.device else "no card found"
+        drawn = gauge_lines(snapshot, history, width, height - 1, glyphs)
+        return [title("Device", device, width, glyphs), *drawn]
+
+
+class QueuePanel(Rows[Ticket]):
+    NAME = "Queue"
+
+    def __init__(self, look: Look, world: World) -> None:
+        super().__init__(look, id="queue")
+        self.world = world
+
+    def key_of(self, item: Ticket) -> TicketKey:
+        return ticket_key(item)
+
+    def draw(self, item: Ticket, width: int, selected: bool) -> Sequence[Line]:
+        now = self.world.snapshot.taken_at if self.world.snapshot else ""
+        return (queue_row(item, now, width, self.look.glyphs, selected=selected),)
+
+    def detail(self) -> str:
+        waiting = sum(1 for ticket in self.items if ticket.state == "waiting")
+        sort = "" if self.world.sort == "position" else f" by {self.world.sort}"
+        return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
+
+    def head(self) -> Line | None:
+        return queue_head(self.size.width, self.look.glyphs)
+
+    def empty(self) -> Sequence[Line]:
+        words = "No ticket matches the filter." if self.world.wanted else "Nobody holds, nobody waits."
+        return (line(Span(f"   {words}", "muted")),)
+
+
+class TreePanel(Rows[Node]):
+    NAME = "Processes"
+
+    def __init__(self, look: Look, world: World) -> None:
+        super().__init__(look, id="tree")
+        self.world = world
+
+    def key_of(self, item: Node) -> Hashable:
+        return item.process.pid, item.process.start_ticks
+
+    def draw(self, item: Node, width: int, selected: bool) -> Sequence[Line]:
+        at = self.world.snapshot.at if self.world.snapshot else 0.0
+        return (tree_row(item, at, width, self.look.glyphs, selected=selected and self.has_focus),)
+
+    def detail(self) -> str:
+        snapshot = self.world.snapshot
+        return tree_detail(snapshot, self.world.subject) if snapshot else ""
+
+    def head(self) -> Line | None:
+        return tree_head(self.size.width, self.look.glyphs) if self.items else None
+
+    def empty(self) -> Sequence[Line]:
+        if self.world.snapshot is None:
+            return ()
+        words = tree_words(self.world.snapshot, self.world.subject)
+        return [part for text in words for part in wrapped(text, self.size.width, self.look.glyphs)]
+
+
+class FlagPanel(Rows[Flag]):
+    NAME = "Flags"
+    TALL = ROWS
+
+    def __init__(self, look: Look, world: World) -> None:
+        super().__init__(look, id="flags")
+        self.world = world
+
+    def key_of(self, item: Flag) -> FlagKey:
+        return flag_key(item)
+
+    def draw(self, item: Flag, width: int, selected: bool) -> Sequence[Line]:
+        now = self.world.snapshot.taken_at if self.world.snapshot else ""
+        return flag_rows(item, now, width, self.look.glyphs, selected=selected)
+
+    def detail(self) -> str:
+        return f"worst first{_filtered(self.world)}" if self.items else ""
+
+    def empty(self) -> Sequence[Line]:
+        if self.world.snapshot is None:
+            return ()
+        words = "No flag matches the filter." if self.world.wanted else "Nothing is wrong."
+        return (line(Span(f"   {words}", "muted")),)
+
+
+class EventPanel(Rows[LogLine]):
+    """The newest events at the bottom; moving up stops following, the end follows again."""
+
+    NAME = "Events"
+
+    def __init__(self, look: Look, world: World, *, id: str = "events") -> None:
+        super().__init__(look, id=id)
+        self.world = world
+        self._following = True
+
+    @property
+    def index(self) -> int:
+        last = max(0, len(self.items) - 1)
+        return last if self._following else min(super().index, last)
+
+    def key_of(self, item: LogLine) -> Hashable:
+        return id(item)
+
+    def action_move(self, by: int) -> None:
+        place = self.index + by
+        self._following = place >= len(self.items) - 1
+        super().action_move(by)
+
+    def show_log(self) -> None:
+        """The world's log as it is now, filtered."""
+        wanted = self.world.wanted
+        self.show([entry for entry in self.world.log if not wanted or matches(entry, wanted)])
+
+    def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
+        marked = selected and self.has_focus and not self._following
+        return (log_row(item, width, self.look.glyphs, selected=marked),)
+
+    def detail(self) -> str:
+        state = "" if self._following else " stopped here, End follows again"
+        return f"what the holds did{state}{_filtered(self.world)}"
+
+    def empty(self) -> Sequence[Line]:
+        words = "No event matches the filter." if self.world.wanted else "No event yet."
+        return (line(Span(f"   {words}", "muted")),)
+
+
+def _filtered(world: World) -> str:
+    return f", filtered: {world.wanted}" if world.wanted else ""

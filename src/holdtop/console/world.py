@@ -1,0 +1,82 @@
+"""What the console knows and what the reader of the screen has chosen. Owned by the event loop alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdtop.console.events import LogLine
+from holdtop.console.view.flags import matches as flag_matches
+from holdtop.console.view.gauges import History
+from holdtop.console.view.queue import SORTS
+from holdtop.console.view.queue import matches as ticket_matches
+from holdtop.console.view.subject import Subject, flag_key, processes, ticket_key, tickets
+from holdtop.console.view.tree import Node, nodes
+from holdtop.model.values import Flag, Process, Snapshot, Ticket
+
+#: Lines of all event logs together that are kept.
+KEPT_LINES = 5000
+
+
+@dataclass
+class World:
+    """The newest snapshot, its history, the logs; and selection, filter, sorting and folds."""
+
+    read_only: bool = False
+    snapshot: Snapshot | None = None
+    history: History = field(default_factory=History)
+    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    subject: Subject | None = None
+    #: Case-folded; empty for everything.
+    wanted: str = ""
+    sort: str = "position"
+    folded: frozenset[int] = frozenset()
+    #: Seconds without a snapshot, once that is worth saying.
+    silent_for: float | None = None
+    #: Themes that could not be loaded, logs that could not be read: said in the footer and in the help.
+    troubles: tuple[str, ...] = ()
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Make ``snapshot`` the newest one. The first one selects the worst flag, else the holder."""
+        first = self.snapshot is None
+        self.snapshot = snapshot
+        self.history.add(snapshot)
+        if first or self.subject is None:
+            self.subject = worst(snapshot)
+
+    def tickets(self) -> list[Ticket]:
+        if self.snapshot is None:
+            return []
+        shown = [ticket for ticket in tickets(self.snapshot) if ticket_matches(ticket, self.wanted)]
+        return sorted(shown, key=SORTS[self.sort])
+
+    def flags(self) -> list[Flag]:
+        if self.snapshot is None:
+            return []
+        return [flag for flag in self.snapshot.flags if flag_matches(flag, self.wanted)]
+
+    def nodes(self) -> list[Node]:
+        """The rows of the tree. A filter shows the matching processes only, without their parents."""
+        if self.snapshot is None:
+            return []
+        members = processes(self.snapshot, self.subject)
+        if self.wanted:
+            found = [process for process in members if _process_matches(process, self.wanted)]
+            members = tuple(found) or members
+        return nodes(members, self.folded)
+
+    def add_log(self, lines: Iterable[LogLine]) -> None:
+        self.log.extend(lines)
+
+
+def worst(snapshot: Snapshot) -> Subject | None:
+    """What to look at first."""
+    if snapshot.flags:
+        return flag_key(snapshot.flags[0])
+    return next((ticket_key(ticket) for ticket in tickets(snapshot)), None)
+
+
+def _process_matches(process: Process, wanted: str) -> bool:
+    words = (str(process.pid), process.name, process.user or "", *process.command)
+    return any(wanted in word.casefold() for word in words)

@@ -1,0 +1,121 @@
+"""A feed and an operator of forty lines, in place of the sampler and the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdtop.console.app import Console, Setup
+from holdtop.console.keys import KEYS
+from holdtop.console.themes import load, packaged
+from holdtop.console.view.glyphs import UNICODE, Glyphs
+from holdtop.errors import RefusedError
+from holdtop.model.values import Snapshot
+from holdtop.operator.values import Outcome, Plan, Step, Target, Verb
+
+TARGET = Target(5002, 4_905_002, 1000, "alice", "python3", ("python3", "-c", "work"), "cgroup", 38 * 1024**3)
+WEAK = Target(5006, 4_905_006, 1000, "alice", "tensorboard", ("tensorboard",), "marker", None)
+
+
+@dataclass
+class FakeFeed:
+    """Gives the snapshots it is told to give."""
+
+    on_snapshot: Callable[[Snapshot], None] = lambda _: None
+    first: Snapshot | None = None
+    stopped: bool = False
+
+    def start(self) -> None:
+        if self.first is not None:
+            self.on_snapshot(self.first)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def made(self, on_snapshot: Callable[[Snapshot], None]) -> FakeFeed:
+        self.on_snapshot = on_snapshot
+        return self
+
+
+@dataclass
+class FakeOperator:
+    """Plans and executes without touching anything, and remembers what it was asked."""
+
+    planned: list[tuple[Verb, str | None, int | None, int | None]] = field(default_factory=list)
+    executed: list[tuple[Plan, str]] = field(default_factory=list)
+    refused: int = 0
+    needs_typing: bool = False
+    fail: Exception | None = None
+    text: str = "stuck"
+
+    def _plan(self, verb: Verb, ticket: str | None, pid: int | None = None, subtree: int | None = None) -> Plan:
+        if self.fail is not None:
+            raise self.fail
+        self.planned.append((verb, ticket, pid, subtree))
+        return Plan(
+            verb, "gpu", ticket, "n", self.text, f"The hold is asked to stop, {self.text}.", (TARGET,), (WEAK,),
+            (f"5007 {self.text}: a tmux server of another lane",), 38 * 1024**3, self.needs_typing, ticket or "pid",
+        )  # fmt: skip
+
+    def plan_kill(
+        self,
+        snapshot: Snapshot,
+        ticket_id: str | None,
+        *,
+        pid: int | None = None,
+        subtree: int | None = None,
+        state_dir: str | None = None,
+    ) -> Plan:
+        del snapshot, state_dir
+        return self._plan("kill", ticket_id, pid, subtree)
+
+    def plan_evict(self, snapshot: Snapshot, ticket_id: str, *, state_dir: str | None = None) -> Plan:
+        del snapshot, state_dir
+        return self._plan("evict", ticket_id)
+
+    def plan_recover(self, snapshot: Snapshot, resource: str, *, state_dir: str | None = None) -> Plan:
+        del snapshot, state_dir
+        return self._plan("recover", resource)
+
+    def execute(self, plan: Plan, *, reason: str, progress: Callable[[Step], None], read_only: bool = False) -> Outcome:
+        if read_only:
+            self.refused += 1
+            raise RefusedError("read-only: nothing was done")
+        self.executed.append((plan, reason))
+        steps = (Step(5002, "asked", self.text), Step(5002, "terminated", "after 0.4 s"))
+        for step in steps:
+            progress(step)
+        records = ({"act": "intent", "reason": reason}, {"act": "outcome", "status": 0})
+        return Outcome(0, f"ended, {self.text}", steps, 37 * 1024**3, records)
+
+
+def console(
+    first: Snapshot | None,
+    operator: FakeOperator | None = None,
+    *,
+    feed: FakeFeed | None = None,
+    theme: str = "dark",
+    glyphs: Glyphs = UNICODE,
+    read_only: bool = False,
+    colorless: bool = False,
+) -> Console:
+    """The real program on a fake feed."""
+    feed = feed or FakeFeed()
+    feed.first = first
+    themes = load([packaged()])
+    assert themes.failed == ()
+    return Console(
+        Setup(
+            feed=feed.made,
+            operator=operator or FakeOperator(),
+            keys=KEYS,
+            remapped={},
+            themes=themes.loaded,
+            theme=theme,
+            glyphs=glyphs,
+            reasons=("stuck", "over its time", "wrong job"),
+            logs={},
+            read_only=read_only,
+            colorless=colorless,
+        )
+    )
