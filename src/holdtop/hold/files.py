@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from typing import NoReturn
@@ -209,7 +208,7 @@ class Dir:
 
 
 def aside_name() -> str:
-    return ASIDE + secrets.token_hex(8)
+    return ASIDE + os.urandom(8).hex()
 
 
 def write_all(fd: int, data: bytes) -> None:

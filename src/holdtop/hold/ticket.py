@@ -10,11 +10,9 @@ import datetime
 import fcntl
 import os
 import re
-import secrets
-import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.view import TicketFile
@@ -100,7 +98,7 @@ def describe(wish: Wish, sequence: int) -> dict[str, str]:
     return {
         "v": FORMAT,
         "id": f"{sequence:010d}-{me.pid}",
-        "nonce": secrets.token_hex(16),
+        "nonce": os.urandom(16).hex(),
         "resource": wish.resource,
         "lane": wish.lane,
         "pid": str(me.pid),
@@ -108,7 +106,7 @@ def describe(wish: Wish, sequence: int) -> dict[str, str]:
         "pidns": str(namespace("pid") or ""),
         "timens": str(namespace("time") or ""),
         "boot": boot_id(),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "queued": now(),
         "cwd": _cwd(),
         "cmd": wish.command,
@@ -158,22 +156,16 @@ def parse(data: bytes, *, uid: int, name: str | None = None, locked: bool | None
         locked=locked,
         identity_alive=None,
     )
-    return _with_life(ticket)
+    return replace(ticket, identity_alive=_identity_alive(ticket))
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-def _with_life(ticket: TicketFile) -> TicketFile:
-    import dataclasses
-
-    return dataclasses.replace(ticket, identity_alive=_identity_alive(ticket))
-
-
 def _identity_alive(ticket: TicketFile) -> bool | None:
     """Compared inside the recorded namespaces only; another boot of this host is proof of death."""
-    if ticket.host != socket.gethostname():
+    if ticket.host != os.uname().nodename:
         return None
     if ticket.boot_id != boot_id():
         return False if ticket.boot_id and boot_id() else None
