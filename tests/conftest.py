@@ -17,9 +17,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
 from holdtop.payload.process import Identity, Pinned, ProcessTable, Stat
+
+#: Machines are shared: how long an example takes says nothing about the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 AnyReport = TypeVar("AnyReport", pytest.TestReport, pytest.CollectReport)
 
