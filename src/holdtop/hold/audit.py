@@ -177,10 +177,11 @@ def records(queue: Dir) -> list[Record]:
         for line in data.split(b"\n")
         if (record := parse(line))
     ]
-    return sorted(found, key=_instant)
+    return sorted(found, key=instant)
 
 
-def _instant(record: Record) -> float:
+def instant(record: Record) -> float:
+    """When a record says that it was written, in seconds since 1970; 0 when it says nothing."""
     with contextlib.suppress(ValueError, TypeError):
         return datetime.datetime.fromisoformat(record.get("at", "")).timestamp()
     return 0.0

@@ -8,6 +8,8 @@ from typing import Literal
 
 Verb = Literal["kill", "evict", "recover"]
 Fate = Literal["asked", "terminated", "killed", "left", "already gone"]
+#: How an act is done: the hold is asked, processes are signalled, a file is removed, a ghost is freed.
+Means = Literal["ask", "signal", "remove", "recover"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,15 @@ class Plan:
     needs_typing: bool
     #: What has to be typed.
     typed: str
+    means: Means = "ask"
+    #: Where the state was looked for: ``--state-dir``, or ``None`` for the rule.
+    state_dir: str | None = None
+    #: With whose powers: the owner of the ticket, token or process. Root acts as this account.
+    uid: int | None = None
+    #: The hold itself, (pid, start ticks), when it is to be asked.
+    hold: tuple[int, int] | None = None
+    #: With ``signal``: what has been started below the first target since then goes with it.
+    with_descendants: bool = False
 
 
 @dataclass(frozen=True, slots=True)

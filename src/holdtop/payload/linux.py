@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -86,12 +87,19 @@ def pidfd_info(pidfd: int) -> PidfdInfo | None:
     return PidfdInfo(status)
 
 
-def become_thread_uid(uid: int) -> None:
-    """Make real, effective and saved uid of the *calling thread* this one, for good (setresuid(2)).
+#: setgroups, setresgid and setresuid by machine (arch/*/entry/syscalls, include/uapi/asm-generic/unistd.h).
+_CREDENTIAL_CALLS = {"x86_64": (116, 119, 117), "aarch64": (159, 149, 147)}
 
-    Raw, since the C library's would change every thread. From root it also drops all capabilities of the thread.
+
+def become_thread_account(uid: int, gid: int, groups: Sequence[int]) -> None:
+    """Give the *calling thread* another account's ids for good (setgroups(2), setresgid(2), setresuid(2)).
+
+    Raw, since the C library's would change every thread. Leaving root this way drops the thread's capabilities.
     """
-    syscall_number = {"x86_64": 117, "aarch64": 147}.get(os.uname().machine)
-    if syscall_number is None:
-        raise OSError(errno.ENOSYS, "setresuid is not known for this machine")
-    _check(_libc.syscall(syscall_number, ctypes.c_long(uid), ctypes.c_long(uid), ctypes.c_long(uid)))
+    calls = _CREDENTIAL_CALLS.get(os.uname().machine)
+    if calls is None:
+        raise OSError(errno.ENOSYS, f"setresuid is not known for {os.uname().machine}")
+    setgroups, setresgid, setresuid = calls
+    _check(_libc.syscall(setgroups, ctypes.c_long(len(groups)), (ctypes.c_uint32 * len(groups))(*groups)))
+    for call, number in ((setresgid, gid), (setresuid, uid)):
+        _check(_libc.syscall(call, *[ctypes.c_long(number)] * 3))

@@ -1,0 +1,115 @@
+"""What the acting verbs share: one look, the plan shown, the question, the act, its outcome."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+from holdtop.cli import types
+from holdtop.errors import RefusedError
+from holdtop.hold.places import check_resource, known_resources
+from holdtop.model.values import Snapshot
+from holdtop.operator import execute
+from holdtop.operator.values import Outcome, Plan, Step, Target
+from holdtop.render import bytes_text, clean
+
+#: A command line is shown up to this many characters.
+LONGEST_COMMAND = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, resource: str | None = None) -> None:
+    """The options of every acting verb. ``resource``: the default, ``None`` for all that have state."""
+    add = parser.add_argument
+    add("-r", "--resource", default=resource, metavar="NAME", help=f"gpu, npu, … (default: {resource or 'all'})")
+    add("--state-dir", metavar="DIR", help="where queue and token live")
+    add("--reason", default="", metavar="TEXT", help="why; it stands in the audit")
+    add("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    add("--yes", action="store_true", help="do not ask; without a terminal nothing is done otherwise")
+    add("--json", action="store_true", help="plan and outcome as JSON on stdout")
+    add("--unaudited", action="store_true", help="act even when the audit cannot be written")
+
+
+def add_grace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace", type=types.duration, metavar="DURATION", help="from TERM to KILL (default the hold's, or 10s)"
+    )
+
+
+def look(args: argparse.Namespace) -> Snapshot:
+    """One look at the queues and the processes; no sensor is waited for."""
+    from holdtop.sampler import look_once
+
+    wanted = args.resource
+    names = known_resources(args.state_dir) if wanted in (None, "all") else [check_resource(wanted)]
+    return look_once(sensors=False, resources=names, state_dir=args.state_dir)
+
+
+def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
+    """The whole of an acting verb; returns its exit status. Raises ``RefusedError`` or ``GoneError``."""
+    plan = make_plan(look(args))
+    if args.dry_run:
+        print(_json(plan, None) if args.json else "\n".join(described(plan)))
+        return 0
+    if args.reason.strip() and not args.yes and not _confirmed(plan):
+        raise RefusedError("not confirmed: nothing was done")
+    outcome = execute(
+        plan,
+        reason=args.reason,
+        grace=getattr(args, "grace", None),
+        progress=None if args.json else _say,
+        unaudited=args.unaudited,
+    )
+    print(_json(plan, outcome) if args.json else "\n".join(_told(outcome)))
+    return outcome.status
+
+
+def described(plan: Plan) -> Iterator[str]:
+    """The plan in lines of clean text: what, to whom, and what is not touched."""
+    about = clean(plan.ticket) if plan.ticket else f"pid {plan.typed}"
+    lane = f" of lane {clean(plan.lane)}" if plan.lane else ""
+    yield f"{plan.verb} {about}{lane} ({plan.resource}): {clean(plan.how)}"
+    for title, targets in (("ends:", plan.targets), ("ends too, known by its mark only:", plan.weak)):
+        if targets and plan.means != "remove":
+            yield title
+            yield from map(_line, targets)
+    yield "stays:"
+    yield from (f"  {clean(line)}" for line in plan.spared)
+    if plan.means != "remove":
+        yield f"memory expected back: {bytes_text(plan.expected_bytes)}"
+
+
+def _line(target: Target) -> str:
+    who = clean(target.user or str(target.uid))
+    command = clean(" ".join(target.command) or target.name, LONGEST_COMMAND)
+    return f"  {target.pid:>8}  {who:<12} {bytes_text(target.device_bytes):>10}  {target.found_by:<8} {command}"
+
+
+def _confirmed(plan: Plan) -> bool:
+    """Ask on the terminal; anything but a plain yes (or the id, where it must be typed) is no."""
+    if not sys.stdin or not sys.stdin.isatty():
+        raise RefusedError("without a terminal nobody can be asked: give --yes, or --dry-run to look only")
+    print("\n".join(described(plan)), file=sys.stderr)
+    question = f"type {clean(plan.typed)} to go on: " if plan.needs_typing else f"{plan.verb}? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline().strip()
+    return answer == plan.typed if plan.needs_typing else answer.lower() in ("y", "yes")
+
+
+def _say(step: Step) -> None:
+    about = "" if step.pid is None else f"pid {step.pid}: "
+    print(f"  {about}{step.fate}: {clean(step.text)}", file=sys.stderr, flush=True)
+
+
+def _told(outcome: Outcome) -> Iterator[str]:
+    yield clean(outcome.text)
+    if outcome.returned_bytes:
+        yield f"memory that went with them: {bytes_text(outcome.returned_bytes)}"
+    for record in outcome.records:
+        yield f"audit: {record.get('kind')} {record.get('act')}"
+
+
+def _json(plan: Plan, outcome: Outcome | None) -> str:
+    return json.dumps({"schema": 1, "plan": asdict(plan), "outcome": outcome and asdict(outcome)})

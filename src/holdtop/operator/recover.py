@@ -1,0 +1,195 @@
+"""Freeing a ghost: what its dead hold left is ended first, then its token goes. A living hold is never robbed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdtop.errors import GoneError, RefusedError
+from holdtop.hold import events, freeing, record, recovery, survivors
+from holdtop.hold.custody import other_holds
+from holdtop.hold.look import look
+from holdtop.hold.places import Places, resolve
+from holdtop.hold.stop import user_name
+from holdtop.hold.view import QueueView, TicketFile, TokenFile
+from holdtop.model.values import Snapshot
+from holdtop.operator.actor import with_powers_of
+from holdtop.operator.deed import Deed, Done, fates, returned
+from holdtop.operator.values import Plan, Target
+from holdtop.payload.custody import Left
+from holdtop.payload.members import real_uid
+from holdtop.payload.process import Identity, is_alive, read_stat
+
+#: Inode of the initial pid namespace (PROC_PID_INIT_INO, include/uapi/linux/nsfs.h): only there is ESRCH a proof.
+INITIAL_PIDNS = 0xEFFFFFFC
+
+
+def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
+    """Raises ``GoneError`` (nothing lies there) or ``RefusedError`` (somebody holds, or may hold)."""
+    places = resolve(resource, state_dir)
+    view = look(places)
+    token = _judged(view, snapshot)
+    targets = _leftovers(view, token)
+    kept = places.token_parent + "/" + freeing.kept_name(places, token) if token.kind == "garbled" else None
+    return Plan(
+        verb="recover",
+        resource=resource,
+        ticket=token.ticket_id,
+        nonce=_mark(token),
+        lane=token.lane,
+        how=f"the token cannot be read ({token.why}): it is kept as {kept}, and the way is free"
+        if kept
+        else "what the dead hold left is ended, TERM and KILL, then its token is removed",
+        targets=targets,
+        weak=(),
+        spared=("the waiting tickets: the next one takes over", "every process that is not proven to be left"),
+        expected_bytes=None,
+        needs_typing=token.uid != os.getuid() or token.kind != "holdtop",
+        typed=token.ticket_id or resource,
+        means="recover",
+        state_dir=state_dir,
+        uid=token.uid,
+    )
+
+
+def still_ghost(plan: Plan, places: Places) -> tuple[Target, ...]:
+    """Raises ``GoneError`` or ``RefusedError``."""
+    view = look(places)
+    token = _judged(view, None)
+    if _mark(token) != plan.nonce:
+        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
+    return _leftovers(view, token)
+
+
+def recover(deed: Deed) -> Done:
+    """End what is proven to be left, then free the token; with living leftovers it stays."""
+    view = look(deed.places)
+    token = _judged(view, None)
+    if _mark(token) != deed.plan.nonce:
+        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
+    left = recovery.Leftovers() if token.ticket is None else _end(deed, token)
+    steps = fates(deed.targets, {f.member.identity.pid: f.ended_by for f in left.fates}, left.left)
+    for step in steps:
+        deed.progress(step)
+    if text := _why_kept(token, left):
+        return Done(5, text, steps, returned(deed.targets, steps))
+    if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
+        assert token.ticket is not None
+        survivors.record(deed.queue, token.ticket, stuck)
+    if not freeing.free(deed.places, deed.queue, token, keep=token.kind == "garbled"):
+        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
+    if token.ticket_id:
+        record.remove(deed.queue, token.ticket_id)
+    events.record(deed.queue, "recovered", token.ticket_id or "", by="operator", lane=token.lane, ended=len(left.fates))
+    return Done(5 if stuck else 0, _freed(view, stuck), steps, returned(deed.targets, steps))
+
+
+def _freed(view: QueueView, stuck: list[Left]) -> str:
+    names = ", ".join(f"pid {one.member.identity.pid} ({one.member.name})" for one in stuck)
+    return f"{view.token_path} is free" + (f"; {names} cannot be killed and is on record as survivor" if stuck else "")
+
+
+def _judged(view: QueueView, snapshot: Snapshot | None) -> TokenFile:
+    """The token, if it may be freed. Raises ``GoneError`` or ``RefusedError`` saying why not."""
+    token = view.token
+    if token is None:
+        if view.problems:
+            raise RefusedError(f"the state cannot be read: {view.problems[0]}")
+        raise GoneError(f"{view.token_path} does not exist: {view.resource} is free, nothing was done")
+    if token.ghost:
+        return token
+    if token.kind == "holdtop":
+        assert token.ticket is not None
+        _refuse_living(token.ticket, "holds it: end it with holdtop kill")
+        raise RefusedError(
+            f"whether the hold of {token.ticket_id} is alive cannot be known from here: ask on its own host "
+            f"({token.ticket.host}), outside of containers"
+        )
+    for ticket in view.tickets:
+        if ticket.id in view.records:
+            _refuse_living(ticket, "is running: end it first with holdtop kill")
+    if token.kind == "shell":
+        _refuse_living_shell(token, snapshot)
+    return token
+
+
+def _refuse_living(ticket: TicketFile, what: str) -> None:
+    if ticket.locked or ticket.identity_alive:
+        raise RefusedError(f"the hold of ticket {ticket.id} (pid {ticket.pid}, lane {ticket.lane}) {what}")
+
+
+def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
+    """A shell's token is a ghost when its pid is gone, seen from where all pids are, and no device use is open."""
+    assert token.pid is not None
+    if os.stat("/proc/self/ns/pid").st_ino != INITIAL_PIDNS:
+        raise RefusedError("a shell token can only be judged from the initial pid namespace, not from a container")
+    try:
+        os.close(os.pidfd_open(token.pid))
+    except ProcessLookupError:
+        pass
+    except OSError as error:
+        raise RefusedError(f"whether pid {token.pid} of the shell token is alive cannot be known: {error}") from error
+    else:
+        stat = read_stat(token.pid)
+        raise RefusedError(f"pid {token.pid} ({stat.name if stat else '?'}) of the shell token is alive")
+    strays = [flag for flag in snapshot.flags if flag.kind == "stray"] if snapshot else []
+    if strays:
+        raise RefusedError(
+            f"pids {[pid for flag in strays for pid in flag.pids]} use the device and may be its payload"
+        )
+
+
+def _end(deed: Deed, token: TokenFile) -> recovery.Leftovers:
+    return with_powers_of(
+        token.uid,
+        lambda: recovery.end_leftovers(
+            deed.queue, token, deed.bounds(), time.sleep, lambda: other_holds(deed.places), deed.tell
+        ),
+    )
+
+
+def _why_kept(token: TokenFile, left: recovery.Leftovers) -> str | None:
+    """Why the token has to stay."""
+    denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
+    pids = denied or [identity.pid for identity in left.not_ours]
+    if not pids:
+        return None
+    return f"the token stays: pids {pids} still run, and only {user_name(token.uid)} or root may end them"
+
+
+def _leftovers(view: QueueView, token: TokenFile) -> tuple[Target, ...]:
+    """The recorded members that live and are the token's author's own."""
+    if token.ticket is None:
+        return ()
+    published = view.records.get(token.ticket.id)
+    found = []
+    for identity in recovery.recorded_identities(published, token.ticket):
+        stat = read_stat(identity.pid) if is_alive(identity) else None
+        if stat and real_uid(identity.pid) == token.uid:
+            found.append(
+                Target(
+                    stat.pid,
+                    stat.start_ticks,
+                    token.uid,
+                    user_name(token.uid),
+                    stat.name,
+                    (),
+                    "record",
+                    _memory(view, stat.identity),
+                )
+            )
+    return tuple(found)
+
+
+def _memory(view: QueueView, identity: Identity) -> int | None:
+    for published in view.records.values():
+        for one in published.members:
+            if (one.pid, one.start_ticks) == (identity.pid, identity.start_ticks):
+                known = [size for size in (one.gtt_bytes, one.vram_bytes) if size is not None]
+                return sum(known) if known else None
+    return None
+
+
+def _mark(token: TokenFile) -> str:
+    """What tells this very token from any later one at its path."""
+    return f"{token.device}:{token.inode}:{token.nonce or ''}"
