@@ -118,6 +118,11 @@ def bytes_text(count: float | None, unknown: str = UNKNOWN) -> str:
     return "<1 MiB" if not whole and count > 0 else f"{whole} MiB"
 
 
+def short_bytes(count: float | None, unknown: str = "?") -> str:
+    """The same in at most six cells, for tables: ``39.9G``, ``512M``, ``<1M``."""
+    return bytes_text(count, unknown).replace(" GiB", "G").replace(" MiB", "M")
+
+
 def duration_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
     """A span of so many seconds, in its two greatest units: ``38s``, ``4m12s``, ``2h04m``, ``3d04h``."""
     if seconds is None:

@@ -29,6 +29,10 @@ class Demand(NamedTuple):
 #: Least useful heights, titles included.
 LEAST: Mapping[str, int] = {"memory": 1, "gauges": 1, "queue": 3, "tree": 4, "flags": 3, "events": 3}
 DROPPED_FIRST = ("events", "gauges", "tree", "memory", "queue", "flags")
+#: From top to bottom in one column.
+ORDER = ("flags", "memory", "gauges", "queue", "tree", "events")
+#: Rows with which every gauge has a graph of two rows.
+GAUGES_TALL = 22
 WIDE = 110
 TALL = 30
 
@@ -48,7 +52,7 @@ def arrange(width: int, height: int, demand: Demand) -> dict[str, Box]:
     top, room = 1 + resources, height - 2 - resources
     if width < 40 or room < 1:
         return shown
-    return shown | (_columns(top, width, room, demand) if wide else _stack(0, top, width, room, demand))
+    return shown | (_columns(top, width, room, demand) if wide else _stack(top, width, room, demand))
 
 
 def _wanted(demand: Demand) -> dict[str, int]:
@@ -63,7 +67,7 @@ def _wanted(demand: Demand) -> dict[str, int]:
     }
 
 
-def _stack(x: int, top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
+def _stack(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
     heights = dict(LEAST)
     if not demand.flags:
         del heights["flags"]  # the header says that nothing is wrong
@@ -71,44 +75,54 @@ def _stack(x: int, top: int, width: int, room: int, demand: Demand) -> dict[str,
         if sum(heights.values()) <= room:
             break
         heights.pop(name, None)
-    _grow(heights, room, _wanted(demand), ("memory", "gauges", "flags", "queue", "tree", "events"))
-    order = ("memory", "gauges", "queue", "tree", "flags", "events")
+    _grow(heights, room, _wanted(demand))
     boxes = {}
-    for name in order:
+    for name in ORDER:
         if name in heights:
-            boxes[name] = Box(x, top, width, heights[name])
+            boxes[name] = Box(0, top, width, heights[name])
             top += heights[name]
     return boxes
 
 
-def _grow(heights: dict[str, int], room: int, wanted: Mapping[str, int], names: tuple[str, ...]) -> None:
+def _grow(heights: dict[str, int], room: int, wanted: Mapping[str, int]) -> None:
     """Give out what is left, a row at a time in turn, to who is not content; the rest to one panel."""
     left = room - sum(heights.values())
     while left > 0:
-        hungry = [name for name in names if name in heights and heights[name] < wanted[name]]
+        hungry = [name for name in ORDER if name in heights and heights[name] < wanted[name]]
         if not hungry:
             break
         for name in hungry[:left]:
             heights[name] += 1
         left -= min(left, len(hungry))
-    for name in ("tree", "queue", "flags", "events"):
+    if heights.get("flags", 1) % 2 == 0:  # a flag has two rows
+        heights["flags"] -= 1
+        left += 1
+    for name in ("events", "tree", "queue", "flags"):
         if left > 0 and name in heights:
             heights[name] += left
             return
 
 
 def _columns(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
-    memory = 3 if room >= 34 else 2
-    boxes = {"memory": Box(0, top, width, memory)}
-    top, room = top + memory, room - memory
-    events = max(6, room // 4)
-    boxes["events"] = Box(0, top + room - events, width, events)
-    room -= events
-    right = max(44, width * 2 // 5)
+    """Flags and memory over the whole width; queue and tree at the left, gauges at the right, events below."""
+    boxes = {}
+    if demand.flags:
+        flags = min(1 + demand.flags, max(3, room // 4))
+        boxes["flags"] = Box(0, top, width, flags)
+        top, room = top + flags, room - flags
+    boxes["memory"] = Box(0, top, width, 3)
+    top, room = top + 3, room - 3
+    right = max(45, width * 2 // 5)
     left = width - right - 1
-    gauges = 22 if room >= 34 else 15 if room >= 28 else 8
+    beside = room - GAUGES_TALL >= 8 and right >= 70
+    events = room - GAUGES_TALL if beside else max(4, min(12, room // 4))
+    gauges = room - events
+    if beside:
+        boxes["events"] = Box(left + 1, top + gauges, right, events)
+    else:
+        boxes["events"] = Box(0, top + gauges, width, events)
+        room = gauges
     boxes["gauges"] = Box(left + 1, top, right, gauges)
-    boxes["flags"] = Box(left + 1, top + gauges, right, room - gauges)
     queue = max(LEAST["queue"], min(2 + demand.queue, room - max(8, min(2 + demand.tree, room // 2))))
     boxes["queue"] = Box(0, top, left, queue)
     boxes["tree"] = Box(0, top + queue, left, room - queue)

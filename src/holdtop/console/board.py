@@ -47,7 +47,12 @@ class Board(Widget):
         )
         super().__init__(*self._fixed, self.queue, self.processes, self.flags, self.events, *others, id="board")
         self.demand = Demand()
-        self.styles.layout = _Arranged()
+        self._arranged = _Arranged()
+
+    @property
+    def layout(self) -> Layout:
+        """Styles know Textual's own layouts only."""
+        return self._arranged
 
     def show(self, world: World) -> None:
         """Show the world as it is now; only lines that differ are drawn."""

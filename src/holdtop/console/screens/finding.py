@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -11,6 +13,9 @@ from holdtop.console.world import World
 
 class Finding(Screen[None]):
     """Has a ``Field`` called ``find``; the filter lives in the world and is the same on every screen."""
+
+    #: Nothing takes the keys by itself: ``home`` says who does.
+    AUTO_FOCUS: ClassVar = ""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -27,6 +32,7 @@ class Finding(Screen[None]):
     def on_mount(self) -> None:
         self.query_one("#find").display = False
         self.look_again()
+        self.home()
 
     def action_filter(self) -> None:
         field = self.query_one("#find", Field)

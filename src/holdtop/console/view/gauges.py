@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.text import Line, Role, Span, line
+from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Readings, Snapshot
 from holdtop.render import GIB, cells, duration_text
 
@@ -144,34 +144,45 @@ def _sign(role: Role, glyphs: Glyphs) -> str:
 
 
 def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """The gauges in a block: a line each, or a taller graph each where there is room."""
+    """The gauges in a block: a line each, or a graph below each where there is room."""
     rows = min(3, max(1, height // len(GAUGES)))
     lines: list[Line] = []
     for gauge in GAUGES:
         shown = figure(gauge, snapshot.readings, snapshot.at, glyphs)
-        head = f"{gauge.label:<13}"
-        value = f"{shown.value} / {shown.limit}" if shown.limit else shown.value
-        words = glyphs.column(value, 21, right=True) if shown.value != "unknown" else f"{'unknown':>10}"
-        spans = [
-            Span(f" {_sign(shown.role, glyphs)} ", shown.role),
-            Span(head, "muted"),
-            Span(words, shown.role, shown.role != "muted"),
-            Span("  "),
-        ]
-        if shown.note:
-            spans.append(Span(shown.note + " ", "muted" if shown.value == "unknown" else "warning"))
-        room = max(0, width - sum(cells(span.text) for span in spans) - 1)
-        values = history.last(gauge.name, room if rows == 1 else width - 4)
-        low, high = _scale(gauge, values, snapshot.readings)
+        head = _head(gauge, shown, rows == 1 and width < 60, glyphs)
         role: Role = "accent" if shown.role in ("text", "muted") else shown.role
+        room = max(0, width - width_of(head) - 1) if rows == 1 else width - 4
+        values = history.last(gauge.name, room)
+        low, high = _scale(gauge, values, snapshot.readings)
+        drawn = graph(values, low, high, max(1, rows - 1), glyphs)
         if rows == 1:
-            spans.append(Span(" " * (room - len(values)) + graph(values, low, high, 1, glyphs)[0], role))
-            lines.append(line(*spans))
-            continue
-        lines.append(line(*spans))
-        pad = " " * (width - 1 - len(values))
-        lines += [line(Span(pad + part, role)) for part in graph(values, low, high, rows - 1, glyphs)]
+            lines.append(line(*head, Span(" " * (room - len(values)) + drawn[0], role)))
+        else:
+            lines.append(line(*head))
+            pad = " " * (width - 1 - len(values))
+            lines += [line(Span(pad + part, role)) for part in drawn]
     return lines[:height]
+
+
+def _head(gauge: Gauge, shown: Figure, compact: bool, glyphs: Glyphs) -> list[Span]:
+    """Sign, name, value and limit; then why it is not known, or how old it is."""
+    value = _compact(gauge, shown) if compact else f"{shown.value:>9}"
+    spans = [
+        Span(f" {_sign(shown.role, glyphs)} ", shown.role),
+        Span(f"{gauge.short if compact else gauge.label:<{6 if compact else 13}}", "muted"),
+        Span(f"{value:<9} " if compact else value, shown.role, shown.role != "muted"),
+    ]
+    if shown.limit and not compact:
+        spans.append(Span(f" of {shown.limit}", "muted"))
+    if shown.note:
+        spans.append(Span(f"  {shown.note}", "muted" if shown.value == "unknown" else "warning"))
+    return spans if compact else [*spans, Span("  ")]
+
+
+def _compact(gauge: Gauge, shown: Figure) -> str:
+    if gauge.unit == "bytes" and shown.limit:
+        return f"{shown.value.removesuffix(' GiB')}/{shown.limit.split('.')[0]}G"
+    return shown.value
 
 
 def gauge_strip(snapshot: Snapshot, history: History, width: int, height: int, glyphs: Glyphs) -> list[Line]:
@@ -185,9 +196,7 @@ def gauge_strip(snapshot: Snapshot, history: History, width: int, height: int, g
 
 def _block(gauge: Gauge, snapshot: Snapshot, history: History, width: int, glyphs: Glyphs) -> list[Span]:
     shown = figure(gauge, snapshot.readings, snapshot.at, glyphs)
-    value = shown.value
-    if gauge.unit == "bytes" and shown.limit:
-        value = f"{shown.value.removesuffix(' GiB')}/{shown.limit.split('.')[0]}G"
+    value = _compact(gauge, shown)
     head = f"{_sign(shown.role, glyphs)}{gauge.short:<5} "
     text = glyphs.fit(value, max(0, width - len(head) - 1))
     values = history.last(gauge.name, max(0, width - len(head) - cells(text) - 2))

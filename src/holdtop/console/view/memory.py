@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Snapshot
-from holdtop.render import bytes_text
+from holdtop.render import bytes_text, short_bytes
 
 
 class Part(NamedTuple):
@@ -38,7 +38,7 @@ def parts(snapshot: Snapshot) -> tuple[Part, ...]:
     )
 
 
-def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs, *, named: bool = False) -> list[Line]:
     """The bar, and below it what its fillings mean."""
     shown = [
         (fill, part)
@@ -46,7 +46,7 @@ def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs) ->
         if part.name != "shared" or part.size
     ]
     bar = _bar(shown, width - 2)
-    legend = _legend(shown, snapshot, width)
+    legend = _legend(shown, snapshot, width, named)
     return [bar, legend][:height] if height > 1 else [legend]
 
 
@@ -69,38 +69,33 @@ def _shares(counts: Sequence[int], width: int) -> list[int]:
     return lengths
 
 
-def _legend(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, width: int) -> Line:
+def headroom(snapshot: Snapshot) -> str:
+    """What a payload may still take, and what makes the parts uncertain."""
     unreadable = snapshot.memory.unreadable_processes
-    long = _legend_spans(shown, snapshot, False)
-    if unreadable:
-        extra = Span(f"  {unreadable} unreadable", "warning")
-        long = [*long[:-1], extra, long[-1]]
-    return line(*(long if width_of(long) <= width else _legend_spans(shown, snapshot, True)))
+    closed = f", {unreadable} processes could not be looked into" if unreadable else ""
+    return f"one pool, headroom {bytes_text(snapshot.memory.headroom_bytes)}{closed}"
 
 
-_SHORT = {
-    "strays & survivors": "strays",
-    "unattributed": "nobody's",
-    "other RAM": "other",
-    "available": "avail",
-}
+_SHORT = {"strays & survivors": "strays", "unattributed": "nobody's", "other RAM": "other", "available": "avail"}
 
 
-def _legend_spans(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, short: bool) -> list[Span]:
-    spans: list[Span] = [Span(" ")]
-    for fill, part in shown:
-        name = _SHORT.get(part.name, part.name) if short else part.name
-        amount = bytes_text(part.size, "?" if short else "unknown")
-        amount = amount.replace(" GiB", "G").replace(" MiB", "M") if short else amount
-        spans += [
-            Span(f"{fill}{fill} " if not short else f"{fill} ", part.role),
-            Span(f"{name} ", "muted"),
-            Span(amount),
-        ]
-        spans.append(Span(" " if short else "   "))
-    headroom = bytes_text(snapshot.memory.headroom_bytes, "?" if short else "unknown")
-    headroom = headroom.replace(" GiB", "G").replace(" MiB", "M") if short else headroom
-    return [*spans, Span("room " if short else "headroom ", "muted"), Span(headroom, "text", True)]
+def _legend(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, width: int, named: bool) -> Line:
+    """``named``: the title says the headroom already. Long words where they fit, else short ones."""
+    tries: tuple[tuple[Mapping[str, str], Callable[[int | None], str], str], ...] = (
+        ({}, bytes_text, " "),
+        (_SHORT, short_bytes, " "),
+        (_SHORT, short_bytes, ""),
+    )
+    for words, size, gap in tries:
+        spans: list[Span] = []
+        for fill, part in shown:
+            name = words.get(part.name, part.name)
+            spans += [Span(f"{gap}{fill}{gap}", part.role), Span(f"{name} ", "muted"), Span(f"{size(part.size)} ")]
+        if not named:
+            spans += [Span(f"{gap}room ", "muted"), Span(size(snapshot.memory.headroom_bytes), "text", True)]
+        if width_of(spans) <= width:
+            break
+    return line(*spans)
 
 
 def _value(snapshot: Snapshot, name: str) -> int | None:

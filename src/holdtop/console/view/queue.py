@@ -10,7 +10,7 @@ from holdtop.console.view.resources import who
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Resource, Ticket
-from holdtop.render import bytes_text, duration_text
+from holdtop.render import bytes_text, duration_text, short_bytes
 
 _STATE_ROLES: dict[str, Role] = {
     "running": "held",
@@ -18,6 +18,10 @@ _STATE_ROLES: dict[str, Role] = {
     "ending": "warning",
     "waiting": "text",
 }
+
+
+#: From so many columns on a table shows all that it can.
+WIDE = 100
 
 
 def short_id(ticket_id: str) -> str:
@@ -47,37 +51,53 @@ def matches(ticket: Ticket, wanted: str) -> bool:
 
 
 def queue_head(width: int, glyphs: Glyphs) -> Line:
-    wide = width >= 90
     lane = glyphs.column("LANE", _lane_width(width))
-    text = f"   {'#':>2} {'RES':<4}{lane} {'USER':<9}{'STATE':<9}{'AGE':>6} {'LEFT':>7} {'GTT':>9} "
-    text += f"{'TICKET':<14} " if wide else ""
+    text = f"   {'#':>2} {'RES':<4}{lane} {'USER':<8}"
+    text += (
+        f"{'STATE':<9}{'AGE':>6} {'LEFT':>7} {'GTT':>9} {'TICKET':<14} "
+        if width >= WIDE
+        else (f"{'AGE':>6} {'LEFT':>6} {'GTT':>6} ")
+    )
     return line(Span(glyphs.fit(text + "COMMAND", width), "muted"))
 
 
 def _lane_width(width: int) -> int:
-    return 12 if width < 78 else 14 if width < 110 else 20
+    return 14 if width < WIDE else 20
 
 
 def queue_row(ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
-    role = _STATE_ROLES[ticket.state]
+    wide, role = width >= WIDE, _STATE_ROLES[ticket.state]
     gtt = ticket.payload.gtt_bytes if ticket.payload else None
-    state = "ending" if ticket.being_ended_by is not None else ticket.state
     left, left_role = _left(ticket, now)
     spans = [
         Span(f" {glyphs.state[ticket.state]} ", role),
         Span(f"{ticket.position or '':>2} ", "muted"),
         Span(glyphs.column(ticket.resource, 3) + " ", "muted"),
         Span(glyphs.column(ticket.lane or glyphs.dash, _lane_width(width)) + " ", "text", ticket.position == 0),
-        Span(glyphs.column(who(ticket), 8) + " "),
-        Span(f"{state:<9}", role),
+        Span(glyphs.column(who(ticket), 7) + " "),
+        *([Span(f"{ticket.state:<9}", role)] if wide else []),
         Span(f"{coarse(age(ticket), glyphs.dash):>6} "),
-        Span(f"{left:>7} ", left_role),
-        Span(f"{bytes_text(gtt, glyphs.dash):>9} ", "held" if gtt else "muted"),
+        Span(f"{left:>{7 if wide else 6}} ", left_role),
+        _gtt(gtt, wide, glyphs),
+        *([Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted")] if wide else []),
+        *_remark(ticket, wide, glyphs),
+        Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
-    if width >= 90:
-        spans.append(Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted"))
-    spans.append(Span(glyphs.clean(command_text(ticket.command), width), "muted"))
     return line(*spans, selected=selected)
+
+
+def _gtt(gtt: int | None, wide: bool, glyphs: Glyphs) -> Span:
+    text = f"{bytes_text(gtt, glyphs.dash):>9} " if wide else f"{short_bytes(gtt, glyphs.dash):>6} "
+    return Span(text, "held" if gtt else "muted")
+
+
+def _remark(ticket: Ticket, wide: bool, glyphs: Glyphs) -> list[Span]:
+    """What must not be overlooked, before the command."""
+    if ticket.being_ended_by is not None:
+        return [Span(f"being ended by {glyphs.clean(ticket.being_ended_by, 16)} ", "warning", True)]
+    if ticket.state in ("paused", "ending") and not wide:
+        return [Span(f"{ticket.state} ", "warning", True)]
+    return []
 
 
 def _left(ticket: Ticket, now: str) -> tuple[str, Role]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.queue import command_text, short_id, why_waiting
+from holdtop.console.view.queue import WIDE, command_text, short_id, why_waiting
 from holdtop.console.view.subject import Subject, find_flag, find_resource, find_ticket, processes
 from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, process_age
 from holdtop.model.values import Process, Snapshot, Ticket
-from holdtop.render import bytes_text
+from holdtop.render import bytes_text, short_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +83,39 @@ def _node(process: Process, trail: tuple[bool, ...], part: list[Process], childr
 
 
 def tree_head(width: int, glyphs: Glyphs) -> Line:
-    text = f" {'PID':>8} {'USER':<9}{'S':<2}{'AGE':>6} {'CPU':>6} {'RSS':>9} {'GTT':>9} {'FOUND BY':<9} COMMAND"
+    size = 9 if width >= WIDE else 6
+    text = f" {'PID':>8} {'USER':<8}{'S':<2}{'AGE':>5} {'CPU':>5} {'RSS':>{size}} {'GTT':>{size}} {'BY':<8} COMMAND"
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
 def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
-    process = node.process
+    process, wide = node.process, width >= WIDE
+    size_text, size = (bytes_text, 9) if wide else (short_bytes, 6)
     user = process.user or ("?" if process.uid is None else str(process.uid))
-    cpu = glyphs.dash if node.cpu_percent is None else f"{node.cpu_percent:.0f} %"
+    cpu = glyphs.dash if node.cpu_percent is None else f"{node.cpu_percent:.0f}%"
     closed = "closed" if not process.readable else glyphs.dash
     weak = process.found_by in ("marker", "device", "record")
     stuck = process.state in ("D", "Z")
     spans = [
         Span(f" {process.pid:>8} "),
-        Span(glyphs.column(user, 8) + " ", "muted"),
+        Span(glyphs.column(user, 7) + " ", "muted"),
         Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
-        Span(f"{coarse(process_age(process.start_ticks, at)):>6} {cpu:>6} "),
-        Span(f"{bytes_text(node.rss_bytes, glyphs.dash):>9} "),
-        Span(f"{bytes_text(node.gtt_bytes, closed):>9} ", "held" if node.gtt_bytes else "muted"),
-        Span(f"{process.found_by:<9} ", "warning" if weak else "muted"),
+        Span(f"{coarse(process_age(process.start_ticks, at)):>5} {cpu:>5} "),
+        Span(f"{size_text(node.rss_bytes, glyphs.dash):>{size}} "),
+        Span(f"{size_text(node.gtt_bytes, closed):>{size}} ", "held" if node.gtt_bytes else "muted"),
+        Span(f"{process.found_by:<8} ", "warning" if weak else "muted"),
         Span(_branches(node, glyphs), "rule"),
         Span(_fold_mark(node, glyphs), "accent", True),
         Span(glyphs.clean(process.name, 32), "text", True),
-        Span(" " + glyphs.clean(command_text(process.command), width), "muted"),
+        Span(" " + glyphs.clean(_arguments(process), width), "muted"),
     ]
     return line(*spans, selected=selected)
+
+
+def _arguments(process: Process) -> str:
+    """The command line; without its first word where that repeats the name."""
+    first, *rest = process.command or ("",)
+    return command_text(rest if first.rsplit("/", 1)[-1] == process.name else process.command)
 
 
 def _branches(node: Node, glyphs: Glyphs) -> str:

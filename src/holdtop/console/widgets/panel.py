@@ -70,8 +70,6 @@ class Panel(Widget):
     def on_resize(self) -> None:
         self.draw_all()
 
-    def on_focus(self) -> None:
-        self.draw_all()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self.draw_all()

@@ -10,7 +10,7 @@ from holdtop.console.events import LogLine, log_row, matches
 from holdtop.console.view.flags import ROWS, flag_rows
 from holdtop.console.view.gauges import gauge_lines, gauge_strip
 from holdtop.console.view.header import header
-from holdtop.console.view.memory import memory_lines
+from holdtop.console.view.memory import headroom, memory_lines
 from holdtop.console.view.queue import queue_head, queue_row
 from holdtop.console.view.resources import resource_lines
 from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key
@@ -60,8 +60,8 @@ class MemoryPanel(_Shown):
     def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
         width, height = size
         named = height > 2
-        drawn = memory_lines(snapshot, width, height - named, self.look.glyphs)
-        return [title("Memory", "one pool", width, self.look.glyphs), *drawn] if named else drawn
+        drawn = memory_lines(snapshot, width, height - named, self.look.glyphs, named=named)
+        return [title("Memory", headroom(snapshot), width, self.look.glyphs), *drawn] if named else drawn
 
 
 class GaugePanel(_Shown):
@@ -86,7 +86,8 @@ class QueuePanel(Rows[Ticket]):
 
     def draw(self, item: Ticket, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
-        return (queue_row(item, now, width, self.look.glyphs, selected=selected),)
+        chosen = selected and self.key_of(item) == self.world.subject
+        return (queue_row(item, now, width, self.look.glyphs, selected=chosen),)
 
     def detail(self) -> str:
         waiting = sum(1 for ticket in self.items if ticket.state == "waiting")
@@ -142,7 +143,8 @@ class FlagPanel(Rows[Flag]):
 
     def draw(self, item: Flag, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
-        return flag_rows(item, now, width, self.look.glyphs, selected=selected)
+        chosen = selected and self.key_of(item) == self.world.subject
+        return flag_rows(item, now, width, self.look.glyphs, selected=chosen)
 
     def detail(self) -> str:
         return f"worst first{_filtered(self.world)}" if self.items else ""

@@ -119,7 +119,7 @@ class Rows(Panel, Generic[T], can_focus=True):
         shown = self.items[self._top : self._top + room]
         detail = self.detail()
         if len(self.items) > room:
-            detail = f"{place + 1} of {len(self.items)} {detail}"
+            detail = f"{place + 1} of {len(self.items)}, {detail}"
         drawn = [title(self.NAME, detail, width, self.look.glyphs, focused=self.has_focus)]
         if not self.items:
             return [*drawn, *self.empty()]
