@@ -81,8 +81,8 @@ def test_load_moves_busy_power_and_heat(world: World) -> None:
             sensors.move({}, busy=busy, now=float(second))
         return (
             number(device / "gpu_busy_percent"),
-            number(device / "hwmon/hwmon6/power1_average"),
-            number(world.sys / "class/hwmon/hwmon2/temp1_input"),
+            number(device / "hwmon/hwmon9/power1_average"),
+            number(world.sys / "class/hwmon/hwmon9/temp1_input"),
         )
 
     idle, loaded = settled(False), settled(True)

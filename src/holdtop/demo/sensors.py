@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from holdtop.demo.world import World
@@ -31,8 +31,8 @@ class Sensors:
         #: The pool of the device, in bytes.
         self.pool = int(total.read_text())
         self._pdev = self._pci_address()
-        self._hwmon = _hwmon(self._device.glob("hwmon/hwmon*"), "amdgpu") or self._device / "hwmon" / "hwmon6"
-        self._k10temp = _hwmon(world.sys.glob("class/hwmon/hwmon*"), "k10temp") or self._add_k10temp()
+        self._hwmon = self._chip(self._device / "hwmon", "amdgpu", label=("power1_label", "PPT"))
+        self._k10temp = self._chip(world.sys / "class" / "hwmon", "k10temp", label=("temp1_label", "Tctl"))
         self._seen: dict[int, float] = {}
         self._tctl = 48.0
 
@@ -114,19 +114,12 @@ class Sensors:
             found = None
         return found[1] if found else "0000:c4:00.0"
 
-    def _add_k10temp(self) -> Path:
-        """Tctl, as every such processor has it; the recording may be of the card alone."""
-        hwmon = self._world.sys / "class" / "hwmon" / "hwmon2"
-        self._world.put(hwmon / "name", "k10temp\n")
-        self._world.put(hwmon / "temp1_label", "Tctl\n")
-        return hwmon
-
-
-def _hwmon(paths: Iterable[Path], name: str) -> Path | None:
-    for path in sorted(paths):
-        try:
-            if (path / "name").read_text().strip() == name:
-                return path
-        except OSError:
-            continue
-    return None
+    def _chip(self, directory: Path, name: str, label: tuple[str, str]) -> Path:
+        """The hwmon of that name; added where the recording, which may be partial, has none."""
+        for chip in sorted(directory.glob("hwmon*")):
+            if (chip / "name").is_file() and (chip / "name").read_text().strip() == name:
+                return chip
+        chip = directory / "hwmon9"
+        self._world.put(chip / "name", f"{name}\n")
+        self._world.put(chip / label[0], f"{label[1]}\n")
+        return chip
