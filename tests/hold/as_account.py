@@ -1,0 +1,38 @@
+"""``python as_account.py UID GID-LIST UMASK ARGS…``: the ``holdtop`` command as another account.
+
+The interpreter may lie where that account cannot reach it (a virtual environment below a private home), so everything
+is loaded first and the account taken on afterwards.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import ctypes
+import importlib
+import io
+import os
+import pkgutil
+import sys
+
+import holdtop.hold
+import holdtop.payload
+from holdtop.cli import main, run
+
+PR_SET_DUMPABLE = 4
+
+for package in (holdtop.hold, holdtop.payload):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+assert run
+codecs.lookup("ascii")
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main.main(["run", "--help"])  # what the parser loads late
+
+uid = int(sys.argv[1])
+os.setgroups([int(group) for group in sys.argv[2].split(",") if group])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+os.umask(int(sys.argv[3], 8))
+ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as after any exec
+sys.exit(main.main(sys.argv[4:]))
