@@ -66,7 +66,7 @@ class Board(Widget):
         demand = Demand(resources, len(self.queue.items), len(self.processes.items), 2 * len(self.flags.items))
         if demand != self.demand:
             self.demand = demand
-            self.refresh(layout=True)
+            self.queue.refresh(layout=True)  # a child asks, as a parent keeps its own last arrangement
 
     def go(self, direction: int) -> None:
         """Give the keys to the next panel, or to the first one when none has them."""

@@ -43,7 +43,7 @@ def why_not() -> str | None:
 class Leaving:
     """Ends the program within 2 s of TERM, HUP or the terminal's end. ``ask`` is called from any thread."""
 
-    def __init__(self, ask: Callable[[], None]) -> None:
+    def __init__(self, ask: Callable[[], object]) -> None:
         self._ask = ask
         self._modes: list[Any] | None = None
         self._old: dict[signal.Signals, Any] = {}
@@ -71,8 +71,9 @@ class Leaving:
         self._leave()
 
     def _leave(self) -> None:
+        # Not from here: a loop that sleeps in the kernel is woken from another thread only.
+        threading.Thread(target=self._ask, name="holdtop-ask", daemon=True).start()
         threading.Thread(target=self._insist, name="holdtop-leaving", daemon=True).start()
-        self._ask()
 
     def _watch(self) -> None:
         """Wait in the kernel until the terminal is gone; a healthy one costs nothing."""

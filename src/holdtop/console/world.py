@@ -42,7 +42,7 @@ class World:
         first = self.snapshot is None
         self.snapshot = snapshot
         self.history.add(snapshot)
-        if first or self.subject is None:
+        if first or (self.subject is None and not self.wanted):
             self.subject = worst(snapshot)
 
     def tickets(self) -> list[Ticket]:
@@ -65,6 +65,14 @@ class World:
             found = [process for process in members if _process_matches(process, self.wanted)]
             members = tuple(found) or members
         return nodes(members, self.folded)
+
+    def filter(self, wanted: str) -> None:
+        """Show only what contains ``wanted``. What is hidden by it is no longer what the keys act on."""
+        self.wanted = wanted.casefold()
+        shown: list[Subject] = [flag_key(flag) for flag in self.flags()]
+        shown += [ticket_key(ticket) for ticket in self.tickets()]
+        if self.subject not in shown:
+            self.subject = shown[0] if shown else None
 
     def add_log(self, lines: Iterable[LogLine]) -> None:
         self.log.extend(lines)

@@ -46,7 +46,7 @@ class Finding(Screen[None]):
             self._close(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self._world.wanted = message.value.casefold()
+        self._world.filter(message.value)
         self.look_again()
 
     def on_input_submitted(self) -> None:

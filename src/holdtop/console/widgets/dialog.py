@@ -24,6 +24,7 @@ class Dialog(Vertical):
         #: Progress and result, once the act has begun.
         self._told: list[Line] = []
         self._said = ""
+        self.set_class(look.glyphs.ascii, "-ascii")
 
     def compose(self) -> ComposeResult:
         yield TextPanel(self._look, id="heading")

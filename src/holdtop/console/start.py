@@ -1,0 +1,58 @@
+"""Puts the console together and runs it on this terminal."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Mapping
+
+from holdtop.config import Config
+from holdtop.console import themes
+from holdtop.console.app import Console, Setup
+from holdtop.console.feeds import FeedMaker, Operator
+from holdtop.console.keys import table
+from holdtop.console.terminal import Leaving
+from holdtop.console.view.glyphs import chosen
+from holdtop.errors import UsageError
+
+
+def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: bool, state_dir: str | None) -> int:
+    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it."""
+    loaded = themes.load()
+    setup = Setup(
+        feed=feed,
+        operator=operator,
+        keys=table(config.keys),
+        remapped=dict(config.keys),
+        themes=loaded.loaded,
+        theme=_theme(config.theme, loaded, os.environ),
+        glyphs=chosen(os.environ, sys.__stderr__.encoding if sys.__stderr__ else "ascii"),
+        reasons=config.reasons,
+        logs={os.path.basename(path): path for path in config.logs},
+        troubles=loaded.failed,
+        read_only=read_only,
+        colorless=bool(os.environ.get("NO_COLOR")),
+        state_dir=state_dir,
+    )
+    app = Console(setup)
+    with Leaving(lambda: app.call_later(app.exit)) as leaving:
+        app.run()
+    return 128 + leaving.signal if leaving.signal else app.return_code or 0
+
+
+def _theme(wanted: str | None, loaded: themes.Themes, environ: Mapping[str, str]) -> str:
+    """The theme's name. Raises ``UsageError`` for one that does not exist."""
+    if wanted is None:
+        few = not environ.get("COLORTERM") and not any(word in environ.get("TERM", "") for word in _MANY)
+        wanted = themes.FEW_COLORS if few else themes.DEFAULT
+    if wanted not in loaded.loaded:
+        near = difflib.get_close_matches(wanted, loaded.loaded, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(loaded.loaded)}"
+        broken = next((f" ({failed})" for failed in loaded.failed if f"{wanted}.toml" in failed), "")
+        raise UsageError(f"there is no theme {wanted!r}{broken}; {hint}")
+    return wanted
+
+
+#: In the names of terminals that show 256 colours or more.
+_MANY = ("256color", "direct", "kitty", "alacritty", "ghostty", "foot")

@@ -1,0 +1,52 @@
+"""The real program on hand-made snapshots: ``python -m tests.console.live SCENE [THEME]``."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.console.boxes import AT, BUSY, EVIL, QUIET, hostile
+from tests.console.fakes import FakeOperator
+
+from holdtop.config import Config
+from holdtop.console.start import start
+from holdtop.model.values import Snapshot
+
+
+class Scene:
+    """Gives a snapshot ten times a second; what it shows depends on the scene's name."""
+
+    def __init__(self, name: str, on_snapshot: Callable[[Snapshot], None]) -> None:
+        self._name, self._on_snapshot = name, on_snapshot
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def stop(self) -> None:
+        """Nothing to wait for."""
+
+    def _run(self) -> None:
+        count = 0
+        while True:
+            count += 1
+            self._on_snapshot(self._snapshot(count))
+            if self._name == "hang":
+                time.sleep(3600)
+            time.sleep(0.1)
+
+    def _snapshot(self, count: int) -> Snapshot:
+        if self._name == "hostile":
+            return hostile(EVIL[count // 2 % len(EVIL)])
+        box = QUIET if self._name == "quiet" else BUSY
+        # Time goes on although nothing changes, as on a real box.
+        readings = {name: replace(reading, at=AT + count) for name, reading in box.readings.items()}
+        return replace(box, at=AT + count, readings=readings)
+
+
+if __name__ == "__main__":
+    scene = sys.argv[1]
+    config = Config(theme=sys.argv[2] if len(sys.argv) > 2 else "dark")
+    sys.exit(start(config, lambda on: Scene(scene, on), FakeOperator(), read_only=False, state_dir=None))
