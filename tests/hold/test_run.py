@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -344,3 +345,31 @@ def test_a_link_in_place_of_the_token_is_neither_followed_nor_removed(state: Box
     assert ended(state.run("true", options=["-w", "0.5"]))[0] == 121
     assert victim.read_text() == "precious"
     assert state.token.is_symlink()
+
+
+def test_closed_descriptors_do_not_become_the_states(state: Box) -> None:
+    line = [*HOLDTOP, "run", "--state-dir", str(state.state), "--", "sh", "-c", "echo out; echo err >&2; exit 4"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *line], timeout=20, check=False)
+    assert done.returncode == 4
+    for path in state.queue.rglob("*"):
+        assert path.is_dir() or b"armed" not in path.read_bytes(), path
+
+
+def test_no_process_to_be_had_means_no_token_is_left(state: Box) -> None:
+    code = (
+        "import os, sys; from holdtop.cli.main import main\n"
+        "def no_fork(): raise BlockingIOError(11, 'Resource temporarily unavailable')\n"
+        "os.fork = no_fork; sys.exit(main(sys.argv[1:]))"
+    )
+    line = [sys.executable, "-c", code, "run", "--state-dir", str(state.state), "--", "true"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 125
+    assert "not run" in done.stderr
+    assert state.leftovers() == []
+
+
+def test_a_guard_that_cannot_be_armed_refuses_the_start(state: Box) -> None:
+    status, errors = ended(state.run("true", env={**os.environ, "GPU_HOLD_MEM_ABORT_GIB": "8"}))
+    assert status == 125
+    assert "GPU_HOLD_MEM_ABORT_GIB" in errors
+    assert state.tickets() == []

@@ -42,6 +42,7 @@ def npu_hold() -> int:
 
 
 def _guarded(program: str, words: list[str]) -> int:
+    _fill_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # the C locale prints everything, if not prettily
@@ -60,6 +61,18 @@ def _guarded(program: str, words: list[str]) -> int:
         _silence_stdout()
         return _fail(program, str(error), 1)
     return status
+
+
+def _fill_closed_descriptors() -> None:
+    """A closed stdin, stdout or stderr must not become the number of a file of the state: something may write there.
+
+    The filler is closed again by any exec, so a payload sees what its starter gave.
+    """
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _dispatch(program: str, words: list[str]) -> int:

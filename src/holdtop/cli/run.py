@@ -7,7 +7,7 @@ import os
 import signal
 
 from holdtop.cli import types
-from holdtop.errors import ConfigError, UsageError
+from holdtop.errors import ConfigError, HoldError, UsageError
 from holdtop.hold import lane, places
 from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
@@ -75,6 +75,7 @@ def _options(args: argparse.Namespace, command: list[str], narrator: Narrator) -
     first = places.prefix(resources[0])
     grace = _seconds(args.grace, f"{first}_HOLD_KILL_GRACE", 10.0)
     survive_wait = _seconds(args.survive_wait, f"{first}_HOLD_SURVIVE_WAIT", 60.0)
+    _refuse_unarmed(first)
     in_ci = bool(os.environ.get("CI") or os.environ.get("GITHUB_ACTIONS"))
     return Options(
         argv=command,
@@ -103,6 +104,13 @@ def _seconds(flag: float | None, variable: str, default: float) -> float:
         return types.duration(text)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{variable}: {error}") from error
+
+
+def _refuse_unarmed(prefix: str) -> None:
+    """A guard that was asked for and is not there must not be silently missing. Raises ``HoldError``."""
+    for name in (f"{prefix}_HOLD_MEM_ABORT_GIB", f"{prefix}_HOLD_MEM_ABORT_GB"):
+        if os.environ.get(name, "0") not in ("", "0"):
+            raise HoldError(f"{name} asks for a memory guard, which this version cannot arm; unset it or set it to 0")
 
 
 def _operators(narrator: Narrator) -> frozenset[int]:

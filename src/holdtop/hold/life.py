@@ -75,24 +75,26 @@ class Life:
 
     def live(self) -> Result:
         """Hold, run, release. Raises ``HoldError`` or ``UsageError`` before the payload was started."""
+        log_fd = _open_log(self.options.log)
         wanted = [r for r in sorted(self.options.resources) if not self._held_above(r)]
         self._refuse_disorder(wanted)
         if not wanted:
             self.narrator.say("nested: running under the hold that is already ours")
-            return self._run(NoCustody(), (), mark=f"nested:{os.getpid()}:{time.monotonic_ns()}")
+            return self._run(NoCustody(), (), f"nested:{os.getpid()}:{time.monotonic_ns()}", log_fd)
         held: list[Held] = []
         try:
             until = None if self.options.wait is None else time.monotonic() + self.options.wait
             for resource in wanted:
                 held.append(self._acquire(resource, until))
+            mark = ",".join(run_mark(one.ticket.ticket) for one in held)
+            return self._run(self._custody(held), held, mark, log_fd)
         except Leave as leave:
             _give_back(held)
             self.narrator.say(str(leave))
             return Result(leave.status, leave.die_of)
-        except BaseException:
-            _give_back(held)
+        except HoldError:
+            _give_back(held)  # nothing was started: once something was, the keeper releases
             raise
-        return self._run(self._custody(held), held, mark=",".join(run_mark(h.ticket.ticket) for h in held))
 
     def _acquire(self, resource: str, until: float | None) -> Held:
         options = self.options
@@ -165,7 +167,7 @@ class Life:
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
 
-    def _run(self, custody: Custody, held: Sequence[Held], mark: str) -> Result:
+    def _run(self, custody: Custody, held: Sequence[Held], mark: str, log_fd: int | None) -> Result:
         armed = ", ".join(f"{name} {value}" for name, value in self.options.limits().items())
         self.narrator.say(f"armed: {armed}; containment {', '.join(CONTAINMENT)}")
         marks = {RUN_MARK: mark}
@@ -174,7 +176,6 @@ class Life:
             if one.places.state_dir:
                 marks["HOLDTOP_STATE_DIR"] = one.places.state_dir
         options = self.options
-        log_fd = _open_log(options.log)
         command = Command(options.argv, marks, options.nice, options.cpus, log_fd)
         run = Run(command, mark, custody, options.bounds, options.max_hold)
         return Supervisor(run, self.inbox, self.starter, self.narrator.say).supervise()

@@ -76,6 +76,7 @@ class Ending:
     _seen: dict[Identity, Member] = field(default_factory=dict)
     _sent: dict[Identity, str] = field(default_factory=dict)
     _denied: set[Identity] = field(default_factory=set)
+    _empty_looks: int = 0
 
     def run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         """Fates of what ended, what is left, and the proof. ``wait(seconds)`` may return early."""
@@ -103,7 +104,9 @@ class Ending:
         for member in found.members:
             self._seen.setdefault(member.identity, member)
         if self.reaper is None:
-            return found, not found.members
+            # No kernel's word is to be had; a second empty look catches what forked under the first.
+            self._empty_looks = 0 if found.members else self._empty_looks + 1
+            return found, self._empty_looks >= 2
         self.reaper.reap()
         return found, not found.members and (self.reaper.childless or bool(found.spared))
 

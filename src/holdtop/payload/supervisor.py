@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdtop.errors import HoldError
 from holdtop.payload import linux
 from holdtop.payload.channel import Channel
 from holdtop.payload.custody import End, Report
@@ -50,11 +51,17 @@ class Supervisor:
         self._done: Result | None = None
 
     def supervise(self) -> Result:
-        """Start the keeper, see the payload through to its end, and return the hold's status."""
+        """Start the keeper, see the payload through to its end, and return the hold's status.
+
+        Raises ``HoldError`` when there can be no keeper; then nothing has been started.
+        """
         linux.become_subreaper()
         channel, keepers = Channel.pair()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        keeper = os.fork()
+        try:
+            keeper = os.fork()
+        except OSError as error:
+            raise HoldError(f"no process can be started: {error.strerror}; the command was not run") from error
         if keeper == 0:
             channel.close()
             self._become_keeper(keepers, os.getppid(), blocked)

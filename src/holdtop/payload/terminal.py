@@ -47,7 +47,7 @@ class Terminal:
         try:
             if os.tcgetpgrp(self.fd) != self._home_group:
                 os.tcsetpgrp(self.fd, self._home_group)
-            termios.tcsetattr(self.fd, termios.TCSADRAIN, self._modes)
+            termios.tcsetattr(self.fd, termios.TCSANOW, self._modes)  # DRAIN would wait for a Ctrl-S for ever
         except (OSError, termios.error):
             return
 
