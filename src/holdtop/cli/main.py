@@ -60,6 +60,11 @@ def _guarded(program: str, words: list[str]) -> int:
     except OSError as error:
         _silence_stdout()
         return _fail(program, str(error), 1)
+    except Exception as error:  # noqa: BLE001  the last edge: a user sees one line, a developer may ask for all
+        if os.environ.get("HOLDTOP_TRACEBACK"):
+            raise
+        text = f"internal error: {type(error).__name__}: {error} (HOLDTOP_TRACEBACK=1 shows where); please report it"
+        return _fail(program, text, 1)
     return status
 
 
