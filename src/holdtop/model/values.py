@@ -83,6 +83,9 @@ class Process:
     found_by: FoundBy
     #: False when its descriptors may not be looked into: its device memory is unknown, not zero.
     readable: bool
+    #: CPU time used so far, and ``time.monotonic()`` of that sample: the next look's rate is from these.
+    cpu_seconds: float | None = field(default=None, compare=False)
+    sampled_at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ class Resource:
     not_tickets: tuple[NotTicket, ...]
     #: The last release receipt as written by the hold, or ``None``.
     last_receipt: Mapping[str, object] | None
+    #: Why (parts of) the state could not be read; one sentence each.
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,10 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Who uses the device's pool, in bytes; each ``None`` when it cannot be known."""
+    """Who uses the device's pool, in bytes; each ``None`` when it cannot be known.
+
+    The parts are disjoint: what clients may share is in ``shared_bytes`` once, and in no other part.
+    """
 
     payload_bytes: int | None
     survivor_bytes: int | None
@@ -202,6 +210,8 @@ class Memory:
     unattributed_bytes: int | None
     headroom_bytes: int | None
     unreadable_processes: int
+    #: Held by processes that are neither payload, survivor nor stray: the screen, small users.
+    other_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""``holdtop status``: one look at queue, token, device and flags."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from typing import TypedDict
+
+from holdtop import config
+from holdtop.cli.status_text import Text
+from holdtop.errors import HoldtopError, UsageError
+from holdtop.hold import places
+from holdtop.model.raw import MIB, Limits
+from holdtop.model.schema import to_mapping
+from holdtop.model.values import Snapshot
+from holdtop.sampler import Sampler, look_once
+
+#: Seconds for the look itself: the whole command stays under two.
+DEADLINE = 1.4
+EPILOG = """exit status, the worst of all resources: 0 free, 1 held, 3 a warning or critical flag stands (wins),
+4 unknown. What is unknown is said as such, with its reason: never as 0 and never as "none"."""
+
+
+class _Question(TypedDict):
+    resources: tuple[str, ...] | None
+    state_dir: str | None
+    limits: Limits
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("status", help="one look at everything", epilog=EPILOG, allow_abbrev=False)
+    add = parser.add_argument
+    add("-r", "--resource", metavar="NAME", help="gpu, npu, any name; gpu,npu for both (default: all with state)")
+    add("--state-dir", metavar="DIR", help="where queue and token live")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one object by the JSON schema, one a line with --watch")
+    form.add_argument("--plain", action="store_true", help="sentences, one fact a line, in a stable order")
+    add("--watch", action="store_true", help="look every second and print what changed, until interrupted")
+
+
+def run(args: argparse.Namespace) -> int:
+    question = _question(args)
+    text = Text(ascii_only=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8")
+    if args.watch:
+        return _watch(args, question, text)
+    snapshot = look_once(**question, deadline=DEADLINE)
+    if args.json:
+        print(json.dumps(to_mapping(snapshot)))
+    else:
+        print("\n".join(text.sentences(snapshot) if args.plain else text.table(snapshot)))
+    sys.stdout.flush()
+    return exit_status(snapshot)
+
+
+def exit_status(snapshot: Snapshot) -> int:
+    """Over all resources: a warning or critical flag, else unknown, else held, else free."""
+    if any(flag.severity != "info" for flag in snapshot.flags):
+        return 3
+    states = {resource.state for resource in snapshot.resources}
+    if "unknown" in states:
+        return 4
+    return 0 if states == {"free"} else 1
+
+
+def _question(args: argparse.Namespace) -> _Question:
+    """Raises ``UsageError`` or ``ConfigError``."""
+    resources = None
+    if args.resource not in (None, "all"):
+        resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
+    if args.state_dir is not None:
+        try:
+            places.resolve("gpu", args.state_dir)
+        except HoldtopError as error:
+            raise UsageError(str(error)) from error
+    loaded = config.load()
+    limits = Limits(stray_bytes=loaded.stray_min_mib * MIB, stray_allow=frozenset(loaded.stray_allow))
+    return {"resources": resources, "state_dir": args.state_dir, "limits": limits}
+
+
+def _watch(args: argparse.Namespace, question: _Question, text: Text) -> int:
+    """Until interrupted: ``+`` what is so now, ``-`` what is so no longer; with ``--json`` each look that differs."""
+    arrived = threading.Event()
+    sampler = Sampler(**question, on_snapshot=lambda _: arrived.set())
+    sampler.start()
+    shown: list[str] | None = None
+    while arrived.wait():
+        arrived.clear()
+        snapshot = sampler.newest
+        facts = list(text.facts(snapshot)) if snapshot else []
+        if snapshot is None or facts == shown:
+            continue
+        if args.json:
+            print(json.dumps(to_mapping(snapshot)))
+        else:
+            for mark, old, new in (("-", facts, shown or []), ("+", shown or [], facts)):
+                for line in (line for line in new if line not in old):
+                    print(f"{snapshot.taken_at} {mark} {line}")
+        sys.stdout.flush()
+        shown = facts
+    return 0

@@ -1,0 +1,97 @@
+"""From what was read to what is shown: pure, so that a live box and a recording are drawn by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from holdtop.model.attribution import total
+from holdtop.model.facts import Facts
+from holdtop.model.flags import judge
+from holdtop.model.memory import ledger, pool_card, pool_name
+from holdtop.model.raw import Raw
+from holdtop.model.resources import Seen, see
+from holdtop.model.scene import Scene, Survivors
+from holdtop.model.values import READING_NAMES, Device, Process, Reading, Readings, Snapshot
+
+
+def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
+    """One snapshot. ``previous``: the look before, for rates and for since when a flag stands."""
+    facts = Facts.of(raw, previous)
+    seen = tuple(see(look, facts) for look in raw.looks)
+    survivors = tuple(_survivors(facts, seen))
+    device = pool_card(raw.devices)
+    readings = _readings(raw, device)
+    outlived = frozenset(process.pid for left in survivors for process in left.processes)
+    strays = tuple(_strays(facts, seen, outlived))
+    memory = ledger(
+        facts, readings, device, *_parts(seen, outlived, strays, pool_name(readings, device.kind if device else "apu"))
+    )
+    scene = Scene(facts, seen, readings, memory, survivors, strays)
+    return Snapshot(
+        host=raw.host,
+        boot_id=raw.boot_id,
+        taken_at=raw.taken_at,
+        at=raw.at,
+        readings=readings,
+        device=device.pci_address if device else None,
+        devices=raw.devices,
+        memory=memory,
+        containment=raw.containment,
+        resources=tuple(one.resource for one in seen),
+        flags=judge(scene),
+        leftovers=(*(process for left in survivors for process in left.processes), *strays),
+        roots=raw.roots,
+    )
+
+
+def wanted(raw: Raw) -> frozenset[tuple[int, int]]:
+    """The (pid, start ticks) of all processes that a snapshot of this would show."""
+    facts = Facts.of(raw, None)
+    seen = [see(look, facts) for look in raw.looks]
+    pids = {pid for one in seen for pid in one.payload} | set(facts.held)
+    pids |= {process.pid for left in _survivors(facts, seen) for process in left.processes}
+    return frozenset(facts.forest.stats[pid].identity for pid in pids)
+
+
+def _readings(raw: Raw, device: Device | None) -> Readings:
+    """Every name of the schema: the pool's card, the box's own, and a reason for what neither has."""
+    merged = {**raw.host_readings, **(device.readings if device else {})}
+    missing = Reading(why="this card has no such reading" if device else raw.no_card_why)
+    return {name: merged.get(name, missing) for name in READING_NAMES}
+
+
+def _survivors(facts: Facts, seen: Collection[Seen]) -> Iterator[Survivors]:
+    for one in seen:
+        for record in one.view.survivors if one.view else ():
+            alive = [p for p in record.processes if facts.forest.alive(p.pid, p.start_ticks)]
+            if alive:
+                yield Survivors(one, record, tuple(facts.process(p.pid, "record", p) for p in alive))
+
+
+def _strays(facts: Facts, seen: Collection[Seen], outlived: Collection[int]) -> Iterator[Process]:
+    """GPU users above the limit that are in no payload under its token. Nobody, while that cannot be known."""
+    gpu = next((one for one in seen if one.resource.name == "gpu"), None)
+    if gpu is None or gpu.view is None or facts.raw.looks_why:
+        return
+    limits = facts.raw.limits
+    for pid, held in sorted(facts.held.items()):
+        if pid in gpu.payload or pid in outlived or "gpu" not in held.resources:
+            continue
+        stat, size = facts.forest.stats[pid], held.device_bytes
+        if size is not None and size >= limits.stray_bytes and stat.name not in limits.stray_allow:
+            yield facts.process(pid, "device")
+
+
+def _parts(
+    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Process], pool: str
+) -> tuple[Mapping[str, Collection[int]] | None, bool, int]:
+    """Who is what in the GPU's pool; whether a member's memory is unknown; what holds claim for closed members."""
+    gpu = next((one for one in seen if one.resource.name == "gpu"), None)
+    if gpu is None or gpu.view is None:
+        return None, True, 0
+    holder = gpu.resource.holder
+    members = holder.payload.processes if holder and holder.payload else ()
+    sizes = [(p, p.gtt_bytes if pool == "gtt" else p.vram_bytes) for p in members]
+    parts = {"stray": [p.pid for p in strays], "payload": gpu.payload, "survivor": outlived}
+    claimed = total(size or 0 for process, size in sizes if process.memory_source == "record") or 0
+    return parts, any(size is None for _, size in sizes), claimed

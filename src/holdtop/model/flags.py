@@ -1,0 +1,136 @@
+"""What is wrong, one small pure function for each kind. None of them stands on a healthy box.
+
+A flag carries its evidence and the exact command that mends it, goes up within one look of its cause, and clears
+by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from holdtop.model import flags_state
+from holdtop.model.scene import Scene, amount, command, flag, named
+from holdtop.model.values import Flag, Process, Severity
+
+_ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
+#: Device memory that belongs to nobody on any box: scan-out, the driver's own.
+UNATTRIBUTED_SLACK = 512 * 1024**2
+
+
+def survivor(scene: Scene) -> Iterator[Flag]:
+    """A process that outlived its token."""
+    for left in scene.survivors:
+        stuck = "unkillable" in left.record.why or any(process.state == "D" for process in left.processes)
+        yield flag(
+            "survivor",
+            "critical" if stuck else "warning",
+            f"{_names(left.processes)} outlived the token of {left.record.lane} ({left.record.why or 'why unknown'})"
+            f" and may hold device memory: {_memory(left.processes)}",
+            command("kill --pid", left.seen.view, str(left.processes[0].pid)),
+            left.seen.resource.name,
+            left.record.ticket_id,
+            _pids(left.processes),
+        )
+
+
+def unkillable(scene: Scene) -> Iterator[Flag]:
+    """A survivor that KILL did not end, or that sleeps where no signal reaches it (state D)."""
+    for left in scene.survivors:
+        recorded = "unkillable" in left.record.why
+        stuck = tuple(process for process in left.processes if recorded or process.state == "D")
+        if stuck:
+            yield flag(
+                "unkillable",
+                "critical",
+                f"{_names(stuck)} does not end: {'KILL was sent' if recorded else 'no signal reaches it'},"
+                f" state {', '.join(sorted({process.state for process in stuck}))}",
+                f"what it waits for: cat /proc/{stuck[0].pid}/wchan /proc/{stuck[0].pid}/stack; else reboot",
+                left.seen.resource.name,
+                left.record.ticket_id,
+                _pids(stuck),
+            )
+
+
+def stray(scene: Scene) -> Iterator[Flag]:
+    """A user of the device outside every payload under the token."""
+    view = next((seen.view for seen in scene.seen if seen.resource.name == "gpu"), None)
+    for process in scene.strays:
+        yield flag(
+            "stray",
+            "warning",
+            f"{named(process)} uses {_memory((process,))} of the GPU without holding it",
+            command("kill --pid", view, str(process.pid)),
+            "gpu",
+            None,
+            (process.pid,),
+        )
+
+
+def unreadable(scene: Scene) -> Iterator[Flag]:
+    """Memory without an owner, and processes that could not be looked into."""
+    rest, denied = scene.memory.unattributed_bytes, scene.memory.unreadable_processes
+    if rest is not None and rest > UNATTRIBUTED_SLACK and denied:
+        yield flag(
+            "unreadable",
+            "info",
+            f"{amount(rest)} of device memory belong to no process that could be looked into; {denied} could not",
+            "sudo holdtop status",
+        )
+
+
+def low_memory(scene: Scene) -> Iterator[Flag]:
+    """Little is left of the box's memory; GTT is part of it, and no cgroup limits that."""
+    available, whole = scene.readings["mem_available_bytes"].value, scene.readings["mem_total_bytes"].value
+    if available is not None and whole and available < whole * scene.facts.raw.limits.low_memory_part:
+        yield flag(
+            "low-memory",
+            "warning",
+            f"MemAvailable is {amount(int(available))} of {amount(int(whole))}",
+            "end or evict what needs it least: holdtop status --plain",
+        )
+
+
+def hot(scene: Scene) -> Iterator[Flag]:
+    """Tctl at its limit."""
+    celsius = scene.readings["tctl_celsius"].value
+    if celsius is not None and celsius >= scene.facts.raw.limits.hot_celsius:
+        yield flag("hot", "warning", f"Tctl is {celsius:.1f} C", "see to the fans, or end the payload: holdtop status")
+
+
+KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
+    survivor,
+    unkillable,
+    stray,
+    unreadable,
+    low_memory,
+    hot,
+    *flags_state.KINDS,
+)
+
+
+def judge(scene: Scene) -> tuple[Flag, ...]:
+    """All that stands, worst first, each with the first look at which it stood."""
+    before = {_key(old): old.since for old in scene.facts.previous.flags} if scene.facts.previous else {}
+    now = scene.facts.raw.taken_at
+    found = [replace(new, since=before.get(_key(new), now)) for kind in KINDS for new in kind(scene)]
+    return tuple(sorted(found, key=lambda new: (_ORDER.index(new.severity), new.kind, new.ticket or "", new.pids)))
+
+
+def _key(one: Flag) -> tuple[object, ...]:
+    return one.kind, one.resource, one.ticket, one.pids
+
+
+def _names(processes: tuple[Process, ...]) -> str:
+    return ", ".join(map(named, processes))
+
+
+def _pids(processes: tuple[Process, ...]) -> tuple[int, ...]:
+    return tuple(process.pid for process in processes)
+
+
+def _memory(processes: tuple[Process, ...]) -> str:
+    sizes = [(process.gtt_bytes, process.vram_bytes) for process in processes]
+    if any(gtt is None and vram is None for gtt, vram in sizes):
+        return amount(None)
+    return amount(sum((gtt or 0) + (vram or 0) for gtt, vram in sizes))

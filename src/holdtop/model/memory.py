@@ -1,0 +1,91 @@
+"""Who uses the device's pool. On an APU that is one pool: the larger of GTT and carve-out, never their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from holdtop.model.facts import Facts
+from holdtop.model.raw import Client
+from holdtop.model.values import Device, Memory, Reading, Readings
+
+
+def pool_card(devices: Iterable[Device]) -> Device | None:
+    """The card whose pool counts: an APU before a card of its own."""
+    cards = [device for device in devices if device.resource == "gpu"]
+    return min(cards, key=lambda card: (card.kind != "apu", card.pci_address), default=None)
+
+
+def pool_name(readings: Readings, kind: str) -> str:
+    """``gtt`` or ``vram``: what a program's memory comes from."""
+    gtt, vram = value(readings, "gtt_total_bytes"), value(readings, "vram_total_bytes")
+    if kind == "gpu":
+        return "vram"
+    return "vram" if vram is not None and (gtt is None or vram >= gtt) else "gtt"
+
+
+def value(readings: Readings, name: str) -> int | None:
+    found = readings.get(name, Reading()).value
+    return None if found is None else int(found)
+
+
+def ledger(
+    facts: Facts,
+    readings: Readings,
+    device: Device | None,
+    parts: Mapping[str, Collection[int]] | None,
+    unknown_payload: bool,
+    claimed_bytes: int,
+) -> Memory:
+    """The pool's parts. ``parts``: pids by ``payload``, ``survivor``, ``stray``; ``None``: not known who is what.
+
+    ``unknown_payload``: a member's memory is not known, and no hold says it. ``claimed_bytes``: what holds say of
+    members that we may not look into.
+    """
+    denied = len(facts.raw.uses.denied) if facts.raw.uses else 0
+    pool = pool_name(readings, device.kind if device else "apu")
+    used, total = value(readings, f"{pool}_used_bytes"), value(readings, f"{pool}_total_bytes")
+    headroom = _headroom(facts, readings, pool, used, total)
+    if facts.raw.uses is None or parts is None:
+        return Memory(None, None, None, None, None, headroom, denied)
+    whose = {pid: part for part, pids in parts.items() for pid in pids}
+    sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
+    clients = [(whose.get(pid, "other"), client) for pid, held in facts.held.items() for client in held.clients]
+    if device is not None:
+        clients = [(part, client) for part, client in clients if client.key[0] in (device.pci_address, "", "amdgpu")]
+    for part, client in clients:
+        size, shared = _sizes(client, pool)
+        sums[part] += size - shared
+    sums["payload"] += claimed_bytes
+    shared_sizes = [_sizes(client, pool)[1] for _, client in clients]
+    shared = max((sum(shared_sizes) + 1) // 2, max(shared_sizes, default=0))  # each such buffer is in two at least
+    rest = None if used is None else max(0, used - sum(sums.values()) - shared)
+    return Memory(
+        None if unknown_payload else sums["payload"],
+        sums["survivor"],
+        sums["stray"],
+        shared,
+        rest,
+        headroom,
+        denied,
+        sums["other"],
+    )
+
+
+def _sizes(client: Client, pool: str) -> tuple[int, int]:
+    """Resident bytes in the pool, and the part of them that others may hold too."""
+    whole = (client.gtt_bytes if pool == "gtt" else client.vram_bytes) or 0
+    shared = client.gtt_shared_bytes if pool == "gtt" else client.vram_shared_bytes
+    return whole, min(shared, whole)
+
+
+def _headroom(facts: Facts, readings: Readings, pool: str, used: int | None, total: int | None) -> int | None:
+    """What a new payload can have: of GTT no more than RAM gives without falling under the low mark."""
+    if used is None or total is None:
+        return None
+    free = max(0, total - used)
+    if pool == "vram":
+        return free
+    available, ram = value(readings, "mem_available_bytes"), value(readings, "mem_total_bytes")
+    if available is None or ram is None:
+        return None
+    return min(free, max(0, available - int(ram * facts.raw.limits.low_memory_part)))

@@ -1,0 +1,228 @@
+"""One resource: its token's state, its holder with the payload, and who waits."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdtop.hold.view import QueueView, Record, RecordedProcess, TicketFile, TokenFile
+from holdtop.model import clock, trees
+from holdtop.model.attribution import total
+from holdtop.model.facts import Facts
+from holdtop.model.raw import Look
+from holdtop.model.values import (
+    Foreign,
+    FoundBy,
+    NotTicket,
+    Payload,
+    Resource,
+    ResourceState,
+    Ticket,
+    TicketState,
+)
+
+#: A stamp may lie this many seconds ahead of our clock, or before the process it belongs to, and be believed.
+CLOCK_SLACK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A resource, with what it was made from."""
+
+    resource: Resource
+    look: Look
+    #: The pids of the token's payload.
+    payload: frozenset[int] = frozenset()
+    #: The hold's own processes.
+    own: frozenset[int] = frozenset()
+
+    @property
+    def view(self) -> QueueView | None:
+        return self.look.view
+
+
+def see(look: Look, facts: Facts) -> Seen:
+    view = look.view
+    if view is None:
+        why = look.problem or facts.raw.looks_why or "its state has not been read"
+        rule = "variables" if look.half_named else "home"
+        return Seen(Resource(look.resource, "", "", rule, "unknown", None, (), (), (), None, (why,)), look)  # type: ignore[arg-type]
+    held = holder_ticket(view)
+    record = trees.believed(held, view.records) if held else None
+    members: Mapping[int, FoundBy] = {}
+    own: frozenset[int] = frozenset()
+    if held is not None:
+        members, own = trees.members(held, record, facts.forest), trees.hold_pids(held, record, facts.forest)
+    elif view.token and view.token.kind == "shell" and view.token.pid and view.token.pid in facts.forest.stats:
+        own = frozenset({view.token.pid})
+        members = dict.fromkeys(facts.forest.below(own), "descent")
+    payload = _payload(members, record, facts) if members or record else None
+    late = (facts.raw.looks_why,) if facts.raw.looks_why else ()
+    resource = Resource(
+        name=view.resource,
+        queue_path=view.queue_path,
+        token_path=view.token_path,
+        rule=view.rule,
+        state="unknown" if late else _state(view, record, facts),
+        holder=_holder(view, held, record, payload, facts),
+        waiting=tuple(_waiting(view, held, facts)),
+        foreign=tuple(Foreign(entry.name, entry.pid, entry.why) for entry in view.entries if entry.foreign),
+        not_tickets=(
+            *(NotTicket(entry.name, entry.why) for entry in view.entries if not entry.foreign),
+            *(NotTicket(t.id, "its hold is dead") for t in view.tickets if t.dead and t is not held),
+        ),
+        last_receipt=view.last_receipt,
+        problems=(*view.problems, *late),
+    )
+    return Seen(resource, look, frozenset(members), own)
+
+
+def holder_ticket(view: QueueView) -> TicketFile | None:
+    """The ticket behind the token: the queue's file, which has its life lock, else the token's own copy."""
+    token = view.token
+    if token is None or token.ticket is None:
+        return None
+    return next((t for t in view.tickets if t.id == token.ticket_id and t.nonce == token.nonce), token.ticket)
+
+
+def shell_ghost(token: TokenFile, facts: Facts) -> bool:
+    """A shell's token whose pid is gone for certain: in the initial pid namespace, with nothing on the device."""
+    table, uses = facts.raw.table, facts.raw.uses
+    return bool(
+        token.kind == "shell"
+        and facts.raw.initial_pidns
+        and table is not None
+        and 1 in table.stats  # nothing is hidden from us
+        and token.pid not in table.stats
+        and uses is not None
+        and not uses.denied
+        and not any(held.device_bytes is None or held.device_bytes for held in facts.held.values())
+    )
+
+
+def _state(view: QueueView, record: Record | None, facts: Facts) -> ResourceState:
+    token = view.token
+    if token is None:
+        return "unknown" if view.problems else "free"
+    if token.ghost or shell_ghost(token, facts):
+        return "ghost"
+    if record is not None and record.state == "ending":
+        return "ending"
+    if token.kind == "holdtop" and token.locked is not True and token.ticket and token.ticket.identity_alive is None:
+        return "unknown"  # of another host or namespace: neither alive nor dead can be said
+    return "held"
+
+
+def _payload(members: Mapping[int, FoundBy], record: Record | None, facts: Facts) -> Payload:
+    said: dict[tuple[int, int], RecordedProcess] = (
+        {(process.pid, process.start_ticks): process for process in record.members} if record else {}
+    )
+    processes = tuple(
+        facts.process(pid, found_by, said.get(facts.forest.stats[pid].identity)) for pid, found_by in members.items()
+    )
+    root = record.root_pid if record and record.root_pid in members else next(iter(members), None)
+    return Payload(
+        root_pid=root,
+        process_count=len(processes),
+        rss_bytes=total(process.rss_bytes for process in processes),
+        gtt_bytes=total(process.gtt_bytes for process in processes),
+        vram_bytes=total(process.vram_bytes for process in processes),
+        source="record" if any(process.memory_source == "record" for process in processes) else "read",
+        processes=processes,
+    )
+
+
+def _holder(
+    view: QueueView, held: TicketFile | None, record: Record | None, payload: Payload | None, facts: Facts
+) -> Ticket | None:
+    token, now = view.token, facts.raw.taken_at
+    if token is None or token.kind == "garbled":
+        return None
+    taken_at = (record.taken_at if record else None) or token.taken_at
+    held_seconds = plausible_age(clock.since(taken_at, now), held, facts)
+    if held is None:
+        return Ticket(
+            id=view.token_path, resource=view.resource, kind="shell", lane=token.lane, pid=token.pid, keeper_pid=None,
+            start_ticks=None, uid=token.uid, user=facts.raw.users.get(token.uid), command=(), cwd=None, queued_at=None,
+            position=0, waited_seconds=None, held_seconds=held_seconds, deadline_at=None, state="running",
+            payload=payload,
+        )  # fmt: skip
+    return _ticket(
+        view, held, facts, position=0,
+        state=record.state if record else "running",
+        keeper_pid=record.keeper_pid if record else None,
+        held_seconds=held_seconds,
+        deadline_at=record.deadline_at if record else None,
+        limits=record.limits if record and record.limits else held.limits,
+        payload=payload,
+    )  # fmt: skip
+
+
+def _waiting(view: QueueView, held: TicketFile | None, facts: Facts) -> list[Ticket]:
+    queue = [ticket for ticket in view.tickets if ticket is not held and not ticket.dead]
+    return [_ticket(view, ticket, facts, position=place) for place, ticket in enumerate(queue, 1)]
+
+
+def _ticket(
+    view: QueueView,
+    ticket: TicketFile,
+    facts: Facts,
+    *,
+    position: int,
+    state: TicketState = "waiting",
+    keeper_pid: int | None = None,
+    held_seconds: float | None = None,
+    deadline_at: str | None = None,
+    limits: Mapping[str, str] | None = None,
+    payload: Payload | None = None,
+) -> Ticket:
+    since_queued = plausible_age(clock.since(ticket.queued_at, facts.raw.taken_at), ticket, facts)
+    waited = since_queued
+    if position == 0 and since_queued is not None:
+        waited = max(0.0, since_queued - held_seconds) if held_seconds is not None else None
+    return Ticket(
+        id=ticket.id,
+        resource=view.resource,
+        kind="holdtop",
+        lane=ticket.lane or None,
+        pid=ticket.pid,
+        keeper_pid=keeper_pid,
+        start_ticks=ticket.start_ticks,
+        uid=ticket.uid,
+        user=facts.raw.users.get(ticket.uid),
+        command=split_command(ticket.command),
+        cwd=ticket.cwd or None,
+        queued_at=ticket.queued_at or None,
+        position=position,
+        waited_seconds=waited,
+        held_seconds=held_seconds,
+        deadline_at=deadline_at,
+        state=state,
+        being_ended_by=view.claims.get(ticket.id) or view.stops.get(ticket.id),
+        limits=dict(ticket.limits if limits is None else limits),
+        payload=payload,
+    )
+
+
+def plausible_age(seconds: float | None, ticket: TicketFile | None, facts: Facts) -> float | None:
+    """An age by two wall clocks, as far as the boot's own clock bears it out.
+
+    Of a living hold nothing is older than its process, and nothing lies ahead: an age outside is the process's.
+    Without that process there is nothing to hold it against, and a negative one is not known.
+    """
+    alive = facts.forest.alive(ticket.pid, ticket.start_ticks) if ticket else None
+    if alive is None:
+        return max(0.0, seconds) if seconds is not None and seconds >= -CLOCK_SLACK else None
+    oldest = clock.age_of(alive.start_ticks, facts.raw)
+    if seconds is None or not -CLOCK_SLACK <= seconds <= oldest + CLOCK_SLACK:
+        return oldest
+    return min(max(0.0, seconds), oldest)
+
+
+def split_command(command: str) -> tuple[str, ...]:
+    """The words of a shell-quoted command; the whole as one word when it was cut short."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return (command,)

@@ -1,0 +1,67 @@
+"""A snapshot as the mapping that ``status --json`` prints: schema 1, in which no key is ever renamed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from holdtop.model.values import Device, Readings, Snapshot
+
+SCHEMA = 1
+#: Fields that are for the next look, not for readers.
+_INTERNAL = frozenset({"cpu_seconds", "sampled_at"})
+
+
+def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
+    """Plain values only: what is not known is ``None``, and its reason stands in ``unavailable``."""
+    return {
+        "schema": SCHEMA,
+        "host": snapshot.host,
+        "boot_id": snapshot.boot_id,
+        "taken_at": snapshot.taken_at,
+        "readings": _readings(snapshot.readings, snapshot.device, snapshot.at),
+        "devices": [_device(device, snapshot.at) for device in snapshot.devices],
+        "memory": _plain(snapshot.memory),
+        "containment": list(snapshot.containment),
+        "resources": _plain(snapshot.resources),
+        "flags": _plain(snapshot.flags),
+        "leftovers": _plain(snapshot.leftovers),
+        "runners": _plain(snapshot.runners),
+        "roots": list(snapshot.roots),
+    }
+
+
+def _readings(readings: Readings, device: str | None, at: float) -> dict[str, Any]:
+    return {
+        **{name: reading.value for name, reading in readings.items()},
+        "device": device,
+        "age_seconds": {
+            name: round(max(0.0, at - reading.at), 3)
+            for name, reading in readings.items()
+            if reading.value is not None and reading.at is not None
+        },
+        "unavailable": {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None},
+        "sources": {name: reading.source for name, reading in readings.items() if reading.source},
+    }
+
+
+def _device(device: Device, at: float) -> dict[str, Any]:
+    return {
+        "pci_address": device.pci_address,
+        "kind": device.kind,
+        "resource": device.resource,
+        "readings": _readings(device.readings, device.pci_address, at),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Data classes, mappings and tuples as dictionaries and lists."""
+    if dataclasses.is_dataclass(value):
+        names = (field.name for field in dataclasses.fields(value) if field.name not in _INTERNAL)
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

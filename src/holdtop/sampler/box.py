@@ -1,0 +1,193 @@
+"""All sources of one box, and their newest answers as one ``Raw``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from holdtop.model.build import wanted
+from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
+from holdtop.model.values import Device, Reading
+from holdtop.sampler.looks import look_all
+from holdtop.sampler.source import Source
+from holdtop.sources import cards, gpu, host, processes, users
+from holdtop.sources.cards import Card
+from holdtop.sources.files import read_text
+from holdtop.sources.roots import Roots
+
+Readings = Mapping[str, Reading]
+#: What is asked of a box, and makes two boxes the same.
+Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool]
+#: Inode of the initial pid namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h).
+_INITIAL_PIDNS = 0xEFFFFFFC
+#: How often cards are looked for again, in seconds.
+CARDS_PERIOD = 5.0
+#: Seconds for which an old answer of the queues' state still counts as the state.
+STATE_PATIENCE = 5.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Box:
+    """Owns the sources. Only ``wait`` waits, to its end at most."""
+
+    def __init__(self, question: Question, device_period: float = 0.0) -> None:
+        resources, state_dir, self._roots, self._limits, sensors = question
+        roots = self._roots
+        self._wanted: frozenset[tuple[int, int]] = frozenset()
+        self._looks: Source[tuple[Look, ...]] = Source("state", lambda: look_all(resources, state_dir))
+        self._table: Source[Table] = Source("processes", lambda: processes.scan(roots.proc))
+        self._details: Source[tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]]
+        self._details = Source("details", self._read_details)
+        self._cards: Source[list[Card]] | None = None
+        self._uses: Source[Uses] | None = None
+        #: By card ("" for the box itself) and the names of the readings that the source promises.
+        self._readers: dict[tuple[Card | None, tuple[str, ...]], Source[Readings]] = {}
+        if sensors:
+            self._cards = Source("cards", lambda: cards.find(roots.sys), CARDS_PERIOD)
+            self._uses = Source("device users", lambda: users.scan(roots), device_period)
+            self._reader(None, ("tctl_celsius",), lambda: {"tctl_celsius": host.tctl(roots.sys)})
+            self._reader(None, host.MEMORY_NAMES, lambda: host.memory(roots))
+            self._reader(None, (host.PRESSURE_NAME,), lambda: host.pressure(roots))
+
+    def _reader(self, card: Card | None, names: tuple[str, ...], read: Callable[[], Readings]) -> None:
+        self._readers[card, names] = Source(names[0], read)
+
+    def ask(self) -> None:
+        """Start all reads that are due."""
+        self._follow_cards()
+        for source in self._sources():
+            source.ask()
+
+    def wait(self, until: float) -> None:
+        """Until all that was asked for is answered, details included, or the monotonic instant ``until``."""
+        if self._cards is not None:
+            self._cards.wait(until - 0.5 * max(0.0, until - time.monotonic()))
+            self._follow_cards()
+        for source in self._sources():
+            source.wait(until - 0.2 * max(0.0, until - time.monotonic()))
+        self._wanted = wanted(self.raw())
+        self._details.ask()
+        self._details.wait(until)
+
+    @property
+    def hangs(self) -> bool:
+        """A read was asked for and has not returned."""
+        return any(source.silent_for is not None for source in (*self._sources(), self._details))
+
+    def close(self) -> None:
+        """Let every thread end that is not in a read; joins none."""
+        for source in (*self._sources(), self._details):
+            source.close()
+
+    def _sources(self) -> Iterator[Source[Any]]:
+        yield from (self._looks, self._table)
+        yield from (source for source in (self._cards, self._uses) if source is not None)
+        yield from list(self._readers.values())
+
+    def _follow_cards(self) -> None:
+        """Sources for cards that appeared (or got another path), none for those that went."""
+        if self._cards is None or self._cards.newest is None:
+            return
+        found = self._cards.newest[0]
+        known = {card for card, _ in self._readers if card}
+        for card in known.difference(found):
+            for key in [key for key in self._readers if key[0] == card]:
+                self._readers.pop(key).close()
+        for card in found:
+            if card not in known:
+                for name, read in gpu.sources(card):
+                    self._reader(card, (name,), read)
+                    self._readers[card, (name,)].ask()
+
+    def _read_details(self) -> tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]:
+        """In the thread of its own: a command line or an account's name can block, too."""
+        found = processes.details(self._roots.proc, self._wanted)
+        views = [look.view for look in _newest(self._looks, ()) if look.view]
+        owners = {ticket.uid for view in views for ticket in view.tickets}
+        owners |= {view.token.uid for view in views if view.token}
+        return found, {uid: processes.user_name(uid) or str(uid) for uid in owners}
+
+    def raw(self) -> Raw:
+        """The newest answers. What has not answered says for how long it has been asked."""
+        details, names = _newest(self._details, ({}, {}))
+        return Raw(
+            host=socket.gethostname(),
+            boot_id=read_text(f"{self._roots.proc}/sys/kernel/random/boot_id") or None,
+            taken_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+            at=time.monotonic(),
+            since_boot=self._since_boot(),
+            ticks_per_second=_TICKS,
+            uid=os.geteuid(),
+            initial_pidns=_initial_pidns() if self._roots.live else None,
+            looks=_newest(self._looks, ()) or (Look("gpu", problem=_unanswered(self._looks)),),
+            looks_why=self._looks_why(),
+            devices=self._devices(),
+            host_readings=self._readings_of(None),
+            table=_newest(self._table, None),
+            uses=_newest(self._uses, None) if self._uses else None,
+            no_card_why=self._no_card_why(),
+            details=details,
+            users=names,
+            containment=("subreaper", "marker"),
+            roots=self._roots.said,
+            limits=self._limits,
+        )
+
+    def _since_boot(self) -> float:
+        if self._roots.live:
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        with contextlib.suppress(ValueError, IndexError):
+            return float(read_text(f"{self._roots.proc}/uptime").split()[0])
+        return 0.0
+
+    def _no_card_why(self) -> str:
+        if self._cards is None:
+            return "no sensor was asked"
+        return "no AMD GPU was found" if self._cards.newest else _unanswered(self._cards)
+
+    def _looks_why(self) -> str | None:
+        silent = self._looks.silent_for
+        if self._looks.newest is None or silent is None or silent < STATE_PATIENCE:
+            return None
+        return f"the state has not answered for {silent:.0f} s"
+
+    def _devices(self) -> tuple[Device, ...]:
+        found = _newest(self._cards, []) if self._cards else []
+        readings = {card: self._readings_of(card) for card in found}
+        npu = {name: r for of in readings.values() for name, r in of.items() if name == "npu_busy_percent"}
+        return tuple(
+            Device(card.pci_address, card.kind, "npu", npu)
+            if card.kind == "npu"
+            else Device(card.pci_address, card.kind, "gpu", readings[card])
+            for card in found
+        )
+
+    def _readings_of(self, card: Card | None) -> Readings:
+        merged: dict[str, Reading] = {}
+        for (of, names), source in self._readers.items():
+            if of == card:
+                answer, at = source.newest or ({name: Reading(why=_unanswered(source)) for name in names}, None)
+                merged |= {name: replace(reading, at=at) for name, reading in answer.items()}
+        return merged
+
+
+def _newest(source: Source[Any], otherwise: Any) -> Any:
+    return source.newest[0] if source.newest else otherwise
+
+
+def _unanswered(source: Source[Any]) -> str:
+    silent = source.silent_for
+    return "not read yet" if silent is None else f"timeout: the read has not returned for {silent:.1f} s"
+
+
+def _initial_pidns() -> bool | None:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PIDNS
+    except OSError:
+        return None

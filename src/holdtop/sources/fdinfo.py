@@ -1,0 +1,63 @@
+"""Parse ``/proc/PID/fdinfo/FD`` of a DRM descriptor (https://docs.kernel.org/gpu/drm-usage-stats.html).
+
+Kernels differ: ``drm-resident-REGION`` where it is, else ``drm-memory-REGION``, else the "gtt mem" of before 5.19.
+A size has the unit KiB or MiB, or none and is bytes then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from holdtop.model.raw import Client
+
+_SIZE = re.compile(r"([0-9]{1,18})(?:[ \t]+(B|KiB|MiB|GiB|kB))?")
+_UNIT = {None: 1, "B": 1, "kB": 1024, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+#: No machine has more, in bytes: such a figure is a fault.
+_ABSURD = 1 << 50
+
+
+def parse(data: bytes, pid: int) -> Client | None:
+    """The client behind one descriptor; ``None`` when it is no DRM descriptor.
+
+    Where a kernel names no client, all such descriptors of a device in one process count as one.
+    """
+    facts = _facts(data)
+    if not any(key.startswith("drm-") or key in ("gtt mem", "vram mem") for key in facts):
+        return None
+    ids = (f"{key} {facts[key]}" for key in ("drm-client-id", "pasid") if key in facts)
+    device = facts.get("drm-pdev") or facts.get("pdev") or facts.get("drm-driver", "")
+    return Client(
+        key=(device, next(ids, f"pid {pid}")),
+        gtt_bytes=_region(facts, "gtt"),
+        vram_bytes=_region(facts, "vram"),
+        gtt_shared_bytes=size(facts.get("drm-shared-gtt", "")) or 0,
+        vram_shared_bytes=size(facts.get("drm-shared-vram", "")) or 0,
+    )
+
+
+def _facts(data: bytes) -> Mapping[str, str]:
+    """``key: value`` lines; what is none is skipped, of a repeated key the first counts."""
+    facts: dict[str, str] = {}
+    for line in os.fsdecode(data).split("\n"):
+        key, colon, value = line.partition(":")
+        if colon:
+            facts.setdefault(key.strip(), value.strip())
+    return facts
+
+
+def _region(facts: Mapping[str, str], region: str) -> int | None:
+    for key in (f"drm-resident-{region}", f"drm-memory-{region}", f"{region} mem"):
+        if (found := size(facts.get(key, ""))) is not None:
+            return found
+    return None
+
+
+def size(text: str) -> int | None:
+    """A size in bytes; ``None`` for anything else."""
+    form = _SIZE.fullmatch(text)
+    if form is None:
+        return None
+    count = int(form[1]) * _UNIT[form[2]]
+    return count if count < _ABSURD else None
