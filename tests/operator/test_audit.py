@@ -193,12 +193,8 @@ def test_another_process_that_keeps_the_lock_is_waited_for_in_vain(
 ) -> None:
     write(queue, "one")
     monkeypatch.setattr(audit, "LOCK_WAIT", 0.2)
-    code = (
-        f"import fcntl, sys; f = open({str(file)!r}); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    code = f"import fcntl, sys; f = open({str(file)!r}); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin
         assert other.stdout
         other.stdout.readline()
@@ -207,16 +203,12 @@ def test_another_process_that_keeps_the_lock_is_waited_for_in_vain(
         other.stdin.close()
 
 
-def test_each_record_also_goes_to_the_journal(
-    queue: Dir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_record_also_goes_to_the_journal(queue: Dir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "journal")
     monkeypatch.setattr(audit, "JOURNAL", path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(path)
-        record = audit.append(
-            queue, {"act": "x", "kind": "intent", "verb": "kill", "reason": "a\nPRIORITY=0"}
-        )
+        record = audit.append(queue, {"act": "x", "kind": "intent", "verb": "kill", "reason": "a\nPRIORITY=0"})
         fields = dict(line.split("=", 1) for line in journal.recv(65536).decode().splitlines())
         assert json.loads(fields["HOLDTOP_RECORD"]) == record
         assert fields["PRIORITY"] == "5"

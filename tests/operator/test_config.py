@@ -36,9 +36,7 @@ def test_without_files_the_defaults_hold(user: Path) -> None:
 
 
 def test_the_later_source_wins(system: Path, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system.write_text(
-        'theme = "a"\nrefresh = 9\nstray_min_mib = 1\nlogs = ["/x"]\nkeys = {kill = "x", evict = "y"}\n'
-    )
+    system.write_text('theme = "a"\nrefresh = 9\nstray_min_mib = 1\nlogs = ["/x"]\nkeys = {kill = "x", evict = "y"}\n')
     assert config.load().theme == "a"
     user.write_text('theme = "b"\nrefresh = 8\nstray_min_mib = 2\nkeys = {kill = "K"}\n')
     assert config.load().theme == "b"
@@ -86,9 +84,7 @@ def test_a_wrong_variable_is_named(user: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(content=st.binary(max_size=60))
-def test_any_bytes_are_a_config_or_one_error(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_are_a_config_or_one_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(content)
     with contextlib.suppress(ConfigError):
@@ -101,9 +97,7 @@ def test_a_directory_in_its_place_is_an_error(user: Path) -> None:
         config.load()
 
 
-def test_operators_are_the_systems_alone_and_a_broken_user_file_does_not_matter(
-    system: Path, user: Path
-) -> None:
+def test_operators_are_the_systems_alone_and_a_broken_user_file_does_not_matter(system: Path, user: Path) -> None:
     me = pwd.getpwuid(os.geteuid()).pw_name
     system.write_text(f'operators = ["{me}", "4711", "no-such-account"]')
     user.write_text("broken")
@@ -111,7 +105,5 @@ def test_operators_are_the_systems_alone_and_a_broken_user_file_does_not_matter(
 
 
 def test_reading_the_systems_file_loads_no_platformdirs() -> None:
-    code = (
-        "import sys; from holdtop import config; config.operator_uids(); print('platformdirs' in sys.modules)"
-    )
+    code = "import sys; from holdtop import config; config.operator_uids(); print('platformdirs' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -23,6 +23,7 @@ from holdtop.operator.proof import (
     target,
 )
 from holdtop.operator.record import refusals
+from holdtop.operator.remove import mark
 from holdtop.operator.values import Plan, Target, Verb
 from holdtop.payload.process import Identity
 
@@ -245,7 +246,7 @@ def _entry(resource: str, name: str, state_dir: str | None) -> Plan:
         verb="evict",
         resource=resource,
         ticket=name,
-        nonce=f"{status.st_dev}:{status.st_ino}",
+        nonce=mark(status),
         lane=None,
         how=f"exactly this entry is removed from {places.queue_path}; another tool's waiter leaves at its next poll",
         targets=(),

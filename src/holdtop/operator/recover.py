@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold import events, freeing, record, recovery, survivors
@@ -15,6 +17,7 @@ from holdtop.hold.view import QueueView, TicketFile, TokenFile
 from holdtop.model.values import Snapshot
 from holdtop.operator.actor import with_powers_of
 from holdtop.operator.deed import Deed, Done, fates, returned
+from holdtop.operator.remove import mark
 from holdtop.operator.values import Plan, Target
 from holdtop.payload.custody import Left
 from holdtop.payload.members import real_uid
@@ -27,15 +30,16 @@ INITIAL_PIDNS = 0xEFFFFFFC
 def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
     """Raises ``GoneError`` (nothing lies there) or ``RefusedError`` (somebody holds, or may hold)."""
     places = resolve(resource, state_dir)
-    view = look(places)
-    token = _judged(view, snapshot)
+    with _pinned(places) as pinned:
+        view = look(places)
+        token = _judged(view, snapshot)
     targets = _leftovers(view, token)
     kept = places.token_parent + "/" + freeing.kept_name(places, token) if token.kind == "garbled" else None
     return Plan(
         verb="recover",
         resource=resource,
         ticket=token.ticket_id,
-        nonce=_mark(token),
+        nonce=pinned,
         lane=token.lane,
         how=f"the token cannot be read ({token.why}): it is kept as {kept}, and the way is free"
         if kept
@@ -54,19 +58,19 @@ def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
 
 def still_ghost(plan: Plan, places: Places) -> tuple[Target, ...]:
     """Raises ``GoneError`` or ``RefusedError``."""
-    view = look(places)
-    token = _judged(view, None)
-    if _mark(token) != plan.nonce:
-        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
-    return _leftovers(view, token)
+    with _pinned(places, plan.nonce):
+        view = look(places)
+        return _leftovers(view, _judged(view, None))
 
 
 def recover(deed: Deed) -> Done:
     """End what is proven to be left, then free the token; with living leftovers it stays."""
-    view = look(deed.places)
+    with _pinned(deed.places, deed.plan.nonce):
+        return _recover(deed, look(deed.places))
+
+
+def _recover(deed: Deed, view: QueueView) -> Done:
     token = _judged(view, None)
-    if _mark(token) != deed.plan.nonce:
-        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
     left = recovery.Leftovers() if token.ticket is None else _end(deed, token)
     steps = fates(deed.targets, {f.member.identity.pid: f.ended_by for f in left.fates}, left.left)
     for step in steps:
@@ -77,11 +81,35 @@ def recover(deed: Deed) -> Done:
         assert token.ticket is not None
         survivors.record(deed.queue, token.ticket, stuck)
     if not freeing.free(deed.places, deed.queue, token, keep=token.kind == "garbled"):
-        raise RefusedError(f"{view.token_path} is not the token that was shown: look again")
+        raise RefusedError(f"{view.token_path} is another token now: look again")
     if token.ticket_id:
         record.remove(deed.queue, token.ticket_id)
     events.record(deed.queue, "recovered", token.ticket_id or "", by="operator", lane=token.lane, ended=len(left.fates))
     return Done(5 if stuck else 0, _freed(view, stuck), steps, returned(deed.targets, steps))
+
+
+@contextlib.contextmanager
+def _pinned(places: Places, wanted: str | None = None) -> Iterator[str]:
+    """Keep the token's inode from being used again while it is judged and exchanged; gives its mark.
+
+    Raises ``GoneError``, or ``RefusedError`` when it is not the ``wanted`` one.
+    """
+    with places.open_token_dir() as directory:
+        try:
+            fd = os.open(places.token_name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+        except FileNotFoundError as error:
+            raise GoneError(
+                f"{places.token_path} does not exist: {places.resource} is free, nothing was done"
+            ) from error
+        except OSError as error:
+            raise RefusedError(f"{places.token_path}: {error.strerror}") from error
+    try:
+        found = mark(os.fstat(fd))
+        if wanted not in (None, found):
+            raise RefusedError(f"{places.token_path} is not the token that was shown: look again")
+        yield found
+    finally:
+        os.close(fd)
 
 
 def _freed(view: QueueView, stuck: list[Left]) -> str:
@@ -188,8 +216,3 @@ def _memory(view: QueueView, identity: Identity) -> int | None:
                 known = [size for size in (one.gtt_bytes, one.vram_bytes) if size is not None]
                 return sum(known) if known else None
     return None
-
-
-def _mark(token: TokenFile) -> str:
-    """What tells this very token from any later one at its path."""
-    return f"{token.device}:{token.inode}:{token.nonce or ''}"

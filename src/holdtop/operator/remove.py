@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from holdtop.errors import GoneError, HoldtopError, RefusedError
 from holdtop.hold import queue as queues
 from holdtop.hold import ticket as tickets
@@ -34,13 +36,18 @@ def remove(deed: Deed) -> Done:
     return Done(0, f"{name} was removed from the queue", steps, 0)
 
 
+def mark(status: os.stat_result) -> str:
+    """What tells this very file from a later one of its name: inodes are used again at once, hence the time."""
+    return f"{status.st_dev}:{status.st_ino}:{status.st_ctime_ns}"
+
+
 def _check(plan: Plan, queue: Dir) -> None:
     name = plan.ticket
     assert name is not None
     status = queue.status(name)
     if status is None:
         raise GoneError(f"{queue.of(name)} is already gone, nothing was done")
-    if f"{status.st_dev}:{status.st_ino}" == plan.nonce or _nonce(queue, name) == plan.nonce:
+    if plan.nonce in (mark(status), _nonce(queue, name)):
         return
     raise RefusedError(f"{queue.of(name)} is not the entry that was shown: look again")
 
