@@ -54,7 +54,7 @@ class Facts:
         claimed = recorded is not None and (recorded.gtt_bytes is not None or recorded.vram_bytes is not None)
         if not known and claimed and recorded is not None:
             gtt, vram = recorded.gtt_bytes, recorded.vram_bytes
-        seconds = stat.cpu_ticks / self.raw.ticks_per_second
+        seconds = None if stat.cpu_ticks is None else stat.cpu_ticks / self.raw.ticks_per_second
         return Process(
             pid=pid,
             ppid=stat.ppid,
@@ -75,10 +75,12 @@ class Facts:
             sampled_at=self.raw.table.at if self.raw.table else None,
         )
 
-    def _cpu(self, stat: Stat, seconds: float) -> float | None:
+    def _cpu(self, stat: Stat, seconds: float | None) -> float | None:
         """Percent of one CPU since the look before; ``None`` on the first."""
         before = self.before.get(stat.identity)
-        if before is None or before.cpu_seconds is None or before.sampled_at is None or self.raw.table is None:
+        if before is None or before.cpu_seconds is None or seconds is None:
+            return None
+        if before.sampled_at is None or self.raw.table is None:
             return None
         span = self.raw.table.at - before.sampled_at
         return max(0.0, 100 * (seconds - before.cpu_seconds) / span) if span > 0 else before.cpu_percent

@@ -248,5 +248,3 @@ def _tokens(scene: Scene) -> Iterator[tuple[Seen, QueueView, TokenFile]]:
 def _members(seen: Seen) -> tuple[Process, ...]:
     payload = seen.resource.holder.payload if seen.resource.holder else None
     return payload.processes if payload else ()
-
-

@@ -45,7 +45,7 @@ def ledger(
     pool = pool_name(readings, device.kind if device else "apu")
     used, total = value(readings, f"{pool}_used_bytes"), value(readings, f"{pool}_total_bytes")
     headroom = _headroom(facts, readings, pool, used, total)
-    if facts.raw.uses is None or parts is None:
+    if facts.raw.uses is None or parts is None or not facts.forest.stats:
         return Memory(None, None, None, None, None, headroom, denied)
     whose = {pid: part for part, pids in parts.items() for pid in pids}
     sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)

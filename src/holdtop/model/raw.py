@@ -27,8 +27,8 @@ class Stat:
     #: Clock ticks since boot.
     start_ticks: int
     #: User and system time so far, in clock ticks.
-    cpu_ticks: int
-    rss_bytes: int
+    cpu_ticks: int | None
+    rss_bytes: int | None
     #: A thread of the kernel: it holds no device.
     kernel: bool = False
 

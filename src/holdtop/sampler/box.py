@@ -80,6 +80,11 @@ class Box:
         """A read was asked for and has not returned."""
         return any(source.silent_for is not None for source in (*self._sources(), self._details))
 
+    def rescan(self) -> None:
+        """A device came or went: look for cards at the next ``ask``, whenever that was due."""
+        if self._cards is not None:
+            self._cards.hurry()
+
     def close(self) -> None:
         """Let every thread end that is not in a read; joins none."""
         for source in (*self._sources(), self._details):

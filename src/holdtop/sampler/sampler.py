@@ -12,6 +12,7 @@ from holdtop.model.build import build
 from holdtop.model.raw import MIB, Limits
 from holdtop.model.values import Snapshot
 from holdtop.sampler.box import Box, Question
+from holdtop.sources import hotplug
 from holdtop.sources.roots import Roots
 
 #: Of a tick, in seconds: how long the sources are waited for before what there is, is shown.
@@ -81,6 +82,7 @@ class Sampler:
 
     def _work(self) -> None:
         box = Box(self._question, self._device_refresh)
+        events = hotplug.watch(box.rescan) if self._question[2].live and self._question[4] else None
         try:
             while not self._stopped.is_set():
                 began = time.monotonic()
@@ -95,6 +97,8 @@ class Sampler:
                 self._stopped.wait(max(0.0, began + self._refresh - time.monotonic()))
         finally:
             box.close()
+            if events is not None:
+                events.set()
 
 
 #: Boxes of earlier single looks in which a read still hangs: asked again, so that no second thread joins it there.

@@ -51,6 +51,10 @@ class Source(Generic[T]):
         if self._pending_since is not None:
             self._done.wait(max(0.0, until - time.monotonic()))
 
+    def hurry(self) -> None:
+        """The next ``ask`` starts a read, whatever its period."""
+        self._due = 0.0
+
     def close(self) -> None:
         """The thread ends as soon as it is not in a read; joins nothing."""
         self._closed = True

@@ -61,7 +61,7 @@ def read_stat(proc: str, pid: int) -> Stat | None:
 def _recorded(proc: str, pid: int) -> Stat | None:
     """A recorded process of which only the name was kept: nothing but pid and name is known."""
     name = read_text(f"{proc}/{pid}/comm")
-    return Stat(pid, 0, 0, name, "?", 1, 0, 0, 0) if name else None
+    return Stat(pid, 0, 0, name, "?", 1, 0, None, None) if name else None
 
 
 def scan(proc: str) -> Table:
