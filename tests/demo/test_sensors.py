@@ -56,11 +56,14 @@ def test_memory_that_is_used_is_not_available(world: World) -> None:
         assert found is not None
         return int(found[1])
 
-    sensors.move({}, busy=False, now=0.0)
+    sensors.move({10: 0.25}, busy=False, now=0.0)
     before = available()
-    sensors.move({10: 0.25}, busy=True, now=0.0)
-    sensors.move({10: 0.25}, busy=True, now=60.0)
-    assert before - available() == POOL // 4 // 1024
+    sensors.move({10: 0.25, 11: 0.5}, busy=True, now=1.0)
+    assert available() == before
+    sensors.move({10: 0.25, 11: 0.5}, busy=True, now=2.0)
+    assert before > available() > before - POOL // 2 // 1024
+    sensors.move({10: 0.25, 11: 0.5}, busy=True, now=60.0)
+    assert before - available() == POOL // 2 // 1024
 
 
 def test_the_dead_are_forgotten(world: World) -> None:

@@ -38,10 +38,11 @@ class Sensors:
 
     def move(self, shares: Mapping[int, float], busy: bool, now: float) -> None:
         """Write all values. ``shares``: of the pool, by pid; ``busy``: somebody holds; ``now``: monotonic."""
-        self._seen = {pid: self._seen.get(pid, now) for pid in shares}
+        begun = now if self._seen else now - GROWTH  # who is there at the first look has been there for long
+        self._seen = {pid: self._seen.get(pid, begun) for pid in shares}
         used = 0
         for pid, share in shares.items():
-            kib = int(self.pool * share * min(1.0, (now - self._seen[pid] + 0.5) / GROWTH)) >> 10
+            kib = int(self.pool * share * min(1.0, (now - self._seen[pid]) / GROWTH)) >> 10
             used += kib << 10
             self._world.lay_over(pid, self._fdinfo(pid, kib))
         self._world.forget_all_but(shares)

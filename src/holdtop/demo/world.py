@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from holdtop.errors import HoldtopError
-
 #: The descriptor under which a process of the demo "has" the render node open.
 DEVICE_FD = 99
+#: The recorded tree: the fullest one of an APU.
+RECORDING = "150e-strix-point"
 #: The program's copies; a lane's command is ``python3 NAME.py``.
 PROGRAMS = ("finetune", "loader", "writer", "serve", "evaluate", "embed", "bench", "notebook", "transcribe")
 
@@ -41,8 +41,8 @@ class World:
         with resources.as_file(package / "program.py") as program:
             for name in PROGRAMS:
                 shutil.copy(program, self.work / f"{name}.py")
-        with resources.as_file(package / "captures") as captures:
-            shutil.copytree(_recorded_sys(captures), self.sys, symlinks=True)
+        with resources.as_file(package / "captures" / RECORDING / "sys") as recorded:
+            shutil.copytree(recorded, self.sys, symlinks=True)
         for path in (self.sys, *self.sys.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o700 if path.is_dir() else 0o600)
@@ -69,11 +69,3 @@ class World:
         for entry in self.overlay.iterdir():
             if entry.name.isdigit() and entry.name not in keep:
                 shutil.rmtree(entry)
-
-
-def _recorded_sys(captures: Path) -> Path:
-    """The first recorded tree with a pool of GTT."""
-    for tree in sorted(captures.glob("*/sys")):
-        if any(tree.glob("class/drm/card*/device/mem_info_gtt_total")):
-            return tree
-    raise HoldtopError(f"the demo's recorded sensors are missing below {captures}; install holdtop again")
