@@ -366,10 +366,3 @@ def test_no_process_to_be_had_means_no_token_is_left(state: Box) -> None:
     assert done.returncode == 125
     assert "not run" in done.stderr
     assert state.leftovers() == []
-
-
-def test_a_guard_that_cannot_be_armed_refuses_the_start(state: Box) -> None:
-    status, errors = ended(state.run("true", env={**os.environ, "GPU_HOLD_MEM_ABORT_GIB": "8"}))
-    assert status == 125
-    assert "GPU_HOLD_MEM_ABORT_GIB" in errors
-    assert state.tickets() == []

@@ -15,6 +15,7 @@ from holdtop.errors import HoldtopError
 #: Verb -> what it does. Each is a module of this package with ``add_parser`` and ``run``, imported when named.
 VERBS = {
     "run": "hold the accelerator, run a command, release",
+    "guard": "limits and containment without the queue",
     "status": "one look at queue, token, device and flags",
     "kill": "end a payload, or a flagged process",
     "evict": "remove a ticket from the queue",
@@ -60,7 +61,7 @@ def _guarded(program: str, words: list[str]) -> int:
     except OSError as error:
         _silence_stdout()
         return _fail(program, str(error), 1)
-    except Exception as error:  # noqa: BLE001  the last edge: a user sees one line, a developer may ask for all
+    except Exception as error:  # the last edge: a user sees one line, a developer may ask for all
         if os.environ.get("HOLDTOP_TRACEBACK"):
             raise
         text = f"internal error: {type(error).__name__}: {error} (HOLDTOP_TRACEBACK=1 shows where); please report it"

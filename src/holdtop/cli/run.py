@@ -6,111 +6,61 @@ import argparse
 import os
 import signal
 
-from holdtop.cli import types
-from holdtop.errors import ConfigError, HoldError, UsageError
+from holdtop.cli import payload_options, types
+from holdtop.errors import ConfigError
 from holdtop.hold import lane, places
 from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
 from holdtop.payload import signals
-from holdtop.payload.ending import Bounds
+from holdtop.payload.supervisor import Result
 
 EPILOG = """exit status: the command's own (128+n when it died of signal n); 120 evicted while waiting, 121 -w passed,
-124 max-hold, 125 the hold itself failed, 126/127 not executable/not found, 129/130/143 HUP, INT or a stop, TERM"""
+122 MemAvailable floor, 123 Tctl ceiling, 124 max-hold, 125 the hold itself failed, 126/127 not executable/not found,
+129/130/143 HUP, INT or a stop, TERM"""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("run", help="hold, run a command, release", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
-    add(
-        "-r",
-        "--resource",
-        default="gpu",
-        metavar="NAME",
-        help="gpu (default), npu, any name; gpu,npu for both",
-    )
+    add("-r", "--resource", default="gpu", metavar="NAME", help="gpu (default), npu, any name; gpu,npu for both")
     add("--state-dir", metavar="DIR", help="where queue and token live")
-    add(
-        "-w",
-        "--wait",
-        type=types.duration,
-        metavar="DURATION",
-        help="give up waiting after this; 0: now or never",
-    )
-    add("--max-hold", type=types.positive_duration, metavar="DURATION", help="end the payload after this")
-    add("--grace", type=types.duration, metavar="DURATION", help="from TERM to KILL (default 10s)")
-    add(
-        "--survive-wait",
-        type=types.duration,
-        metavar="DURATION",
-        help="how long an unkillable process keeps the token (default 60s)",
-    )
+    add("-w", "--wait", type=types.duration, metavar="DURATION", help="give up waiting after this; 0: now or never")
     add("--lane", metavar="NAME", help="who asks (default: from the CI job, tmux pane or terminal)")
-    add("--nice", type=int, default=0, metavar="N", help="niceness added to the payload")
-    add("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")
-    add("--log", metavar="FILE", help="append the payload's output to FILE")
-    add(
-        "--die-with-parent",
-        action="store_true",
-        default=None,
-        help="end when the starter is gone and nobody can tell how (default under a CI runner)",
-    )
-    add("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
+    payload_options.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     inbox = signals.capture()
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UsageError("run needs a command: holdtop run [options] -- CMD …")
     narrator = Narrator()
-    result = live(_options(args, command, narrator), inbox, narrator)
+    return leave(live(_options(args, narrator), inbox, narrator))
+
+
+def leave(result: Result) -> int:
+    """The status; or the death that a shell around us has to see."""
     if result.die_of is not None:
         signal.signal(result.die_of, signal.SIG_DFL)
         signal.raise_signal(result.die_of)
     return result.status
 
 
-def _options(args: argparse.Namespace, command: list[str], narrator: Narrator) -> Options:
+def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
     resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
-    first = places.prefix(resources[0])
-    grace = _seconds(args.grace, f"{first}_HOLD_KILL_GRACE", 10.0)
-    survive_wait = _seconds(args.survive_wait, f"{first}_HOLD_SURVIVE_WAIT", 60.0)
-    _refuse_unarmed(first)
-    in_ci = bool(os.environ.get("CI") or os.environ.get("GITHUB_ACTIONS"))
+    prefix = places.prefix(resources[0])
     return Options(
-        argv=command,
+        argv=payload_options.command(args),
         lane=lane.choose(args.lane),
         resources=resources,
         state_dir=args.state_dir,
         wait=args.wait,
         max_hold=args.max_hold,
-        bounds=Bounds(grace, survive_wait),
+        bounds=payload_options.bounds(args, prefix),
         nice=args.nice,
         cpus=args.cpus,
         log=args.log,
-        die_with_parent=in_ci if args.die_with_parent is None else args.die_with_parent,
+        die_with_parent=payload_options.die_with_parent(args),
         operators=_operators(narrator),
+        armed=payload_options.limits(args, prefix, narrator),
     )
-
-
-def _seconds(flag: float | None, variable: str, default: float) -> float:
-    """The flag, else the shell tool's variable, else the default."""
-    if flag is not None:
-        return flag
-    text = os.environ.get(variable)
-    if not text:
-        return default
-    try:
-        return types.duration(text)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"{variable}: {error}") from error
-
-
-def _refuse_unarmed(prefix: str) -> None:
-    """A guard that was asked for and is not there must not be silently missing. Raises ``HoldError``."""
-    for name in (f"{prefix}_HOLD_MEM_ABORT_GIB", f"{prefix}_HOLD_MEM_ABORT_GB"):
-        if os.environ.get(name, "0") not in ("", "0"):
-            raise HoldError(f"{name} asks for a memory guard, which this version cannot arm; unset it or set it to 0")
 
 
 def _operators(narrator: Narrator) -> frozenset[int]:

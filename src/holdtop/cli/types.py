@@ -27,6 +27,25 @@ def positive_duration(text: str) -> float:
     return seconds
 
 
+def number(text: str) -> float:
+    """A number of zero or more. Raises ``ArgumentTypeError``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of zero or more")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """A number greater than zero."""
+    value = number(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: a limit must be greater than zero")
+    return value
+
+
 def cpus(text: str) -> frozenset[int]:
     """``0-3,8`` is a list; a plain number is how many. Raises ``ArgumentTypeError``."""
     mine = sorted(os.sched_getaffinity(0))

@@ -27,6 +27,7 @@ from holdtop.payload.custody import Custody, NoCustody
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
 from holdtop.payload.launch import Command
+from holdtop.payload.limits import Limits
 from holdtop.payload.members import RUN_MARK
 from holdtop.payload.process import ProcessTable
 from holdtop.payload.signals import SignalInbox
@@ -44,6 +45,7 @@ class Options:
 
     argv: Sequence[str]
     lane: str
+    #: Empty: nothing is held, the payload is only contained and watched (``guard``).
     resources: Sequence[str] = ("gpu",)
     state_dir: str | None = None
     #: ``None``: wait for ever. 0: now or never.
@@ -53,6 +55,8 @@ class Options:
     nice: int = 0
     cpus: frozenset[int] = frozenset()
     log: str | None = None
+    #: Limits on sensors, with the sensors injected.
+    armed: Limits = field(default_factory=Limits)
     die_with_parent: bool = False
     #: Uids besides our own and root's whose stop requests are heeded.
     operators: Collection[int] = ()
@@ -62,7 +66,7 @@ class Options:
         armed = {"grace": f"{self.bounds.grace:g}s", "survive-wait": f"{self.bounds.survive_wait:g}s"}
         if self.max_hold is not None:
             armed["max-hold"] = f"{self.max_hold:g}s"
-        return armed
+        return armed | {limit.name: limit.armed() for limit in self.armed.armed}
 
 
 @dataclass(slots=True)
@@ -76,6 +80,8 @@ class Life:
     def live(self) -> Result:
         """Hold, run, release. Raises ``HoldError`` or ``UsageError`` before the payload was started."""
         log_fd = _open_log(self.options.log)
+        if not self.options.resources:
+            return self._run(NoCustody(), (), f"guard:{os.getpid()}:{time.monotonic_ns()}", log_fd)
         wanted = [r for r in sorted(self.options.resources) if not self._held_above(r)]
         self._refuse_disorder(wanted)
         if not wanted:
@@ -177,8 +183,8 @@ class Life:
                 marks["HOLDTOP_STATE_DIR"] = one.places.state_dir
         options = self.options
         command = Command(options.argv, marks, options.nice, options.cpus, log_fd)
-        run = Run(command, mark, custody, options.bounds, options.max_hold)
-        return Supervisor(run, self.inbox, self.starter, self.narrator.say).supervise()
+        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed)
+        return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn).supervise()
 
 
 def _give_back(held: Sequence[Held]) -> None:

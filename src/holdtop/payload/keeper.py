@@ -17,6 +17,7 @@ from holdtop.payload.channel import Channel
 from holdtop.payload.custody import Custody, End, Report
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.launch import Command, LaunchError, start
+from holdtop.payload.limits import Limits
 from holdtop.payload.members import Scope, find
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
 from holdtop.payload.signals import SignalInbox, ready
@@ -38,6 +39,7 @@ class Run:
     bounds: Bounds = field(default_factory=Bounds)
     #: Seconds of CLOCK_MONOTONIC (suspend does not count); ``None`` for no limit.
     max_hold: float | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 def exit_status(report: Report) -> int:
@@ -82,6 +84,7 @@ class Keeper:
             self._channel.send("say", text=str(error))
             self._finish(Report(End("not started", error.status), None, launch_error=str(error)))
             return
+        self._run.limits.start()  # threads only now: nothing is forked after them
         self._channel.send("started", pid=root.pid, start=root.start_ticks)
         self._run.custody.started(root)
         scope = Scope(root, self._run.mark, os.getuid(), reaper=os.getpid())
@@ -130,7 +133,7 @@ class Keeper:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return End("max-hold", 124, f"the hold's time is over (--max-hold {self._run.max_hold:g} s)")
         if reaper.root_stopped_by is None:
-            return self._run.custody.check()
+            return self._run.limits.check() or self._run.custody.check()
         signum, reaper.root_stopped_by = reaper.root_stopped_by, None
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
             return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
@@ -141,6 +144,8 @@ class Keeper:
 
     def _tick(self, scope: Scope) -> None:
         self._continue_supervisor()
+        for text in self._run.limits.news():
+            self._channel.send("warn", text=text)
         if time.monotonic() - self._published_at >= PUBLISH_EVERY:
             self._published_at = time.monotonic()
             self._run.custody.running(find(scope, self._run.custody.other_holds).members)

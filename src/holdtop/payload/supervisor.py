@@ -37,11 +37,19 @@ class Result:
 
 
 class Supervisor:
-    def __init__(self, run: Run, inbox: SignalInbox, starter: Starter, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        inbox: SignalInbox,
+        starter: Starter,
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
         self._run = run
         self._inbox = inbox
         self._starter = starter
         self._say = say
+        self._warn = warn
         self._terminal = Terminal.lendable()
         # Until the keeper tells the root, every descendant of ours that is younger than we are is the payload.
         self._root = own_identity()
@@ -124,6 +132,8 @@ class Supervisor:
                         self._say(message["text"])
                     if message["kind"] == "ending":
                         self._limit_ending()
+                case "warn":
+                    self._warn(message["text"])
                 case "done":
                     self._done = Result(message["status"], self._death(message))
 

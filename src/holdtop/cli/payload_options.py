@@ -1,0 +1,127 @@
+"""The options that ``run`` and ``guard`` share: how a payload is started, limited and ended."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+
+from holdtop.cli import types
+from holdtop.errors import HoldError, UsageError
+from holdtop.hold.narrate import Narrator
+from holdtop.payload.ending import Bounds
+from holdtop.payload.limits import Limit, Limits, Sample
+
+GIB = float(1 << 30)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
+    option("--max-hold", type=types.positive_duration, metavar="DURATION", help="end the payload after this")
+    option("--mem-abort-gib", type=types.positive_number, metavar="GIB", help="end it when MemAvailable stays below")
+    option("--tctl-abort", type=types.positive_number, metavar="C", help="end it when Tctl stays at or above")
+    option(
+        "--sensor-missing",
+        choices=("refuse", "warn"),
+        default="refuse",
+        help="what to do when a limit has no sensor (default: refuse the start)",
+    )
+    option("--grace", type=types.duration, metavar="DURATION", help="from TERM to KILL (default 10s)")
+    option(
+        "--survive-wait",
+        type=types.duration,
+        metavar="DURATION",
+        help="how long an unkillable process is waited for, and keeps the token (default 60s)",
+    )
+    option("--nice", type=int, default=0, metavar="N", help="niceness added to the payload")
+    option("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")
+    option("--log", metavar="FILE", help="append the payload's output to FILE")
+    option(
+        "--die-with-parent",
+        action="store_true",
+        default=None,
+        help="end when the starter is gone and nobody can tell how (default under a CI runner)",
+    )
+    option("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
+
+
+def command(args: argparse.Namespace) -> list[str]:
+    """The payload's words. Raises ``UsageError`` when there are none."""
+    words: list[str] = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not words:
+        raise UsageError(f"{args.verb} needs a command: holdtop {args.verb} [options] -- CMD …")
+    return words
+
+
+def bounds(args: argparse.Namespace, prefix: str) -> Bounds:
+    """Flags, else the shell tool's variables, else the defaults."""
+    return Bounds(
+        _seconds(args.grace, f"{prefix}_HOLD_KILL_GRACE", 10.0),
+        _seconds(args.survive_wait, f"{prefix}_HOLD_SURVIVE_WAIT", 60.0),
+    )
+
+
+def die_with_parent(args: argparse.Namespace) -> bool:
+    in_ci = bool(os.environ.get("CI") or os.environ.get("GITHUB_ACTIONS"))
+    return in_ci if args.die_with_parent is None else bool(args.die_with_parent)
+
+
+def limits(args: argparse.Namespace, prefix: str, narrator: Narrator) -> Limits:
+    """The limits that were asked for, each with a sensor that has answered once. Raises ``HoldError``."""
+    asked = []
+    if floor := args.mem_abort_gib or _gib(prefix):
+        asked.append(Limit("mem-abort-gib", floor, "MemAvailable", "GiB", False, 122, _memory))
+    if args.tctl_abort:
+        asked.append(Limit("tctl-abort", args.tctl_abort, "Tctl", "C", True, 123, _tctl))
+    return Limits(tuple(filter(partial(_has_sensor, args.sensor_missing, narrator), asked)))
+
+
+def _has_sensor(missing: str, narrator: Narrator, limit: Limit) -> bool:
+    sample = limit.first()
+    if sample.value is not None:
+        narrator.say(f"{limit.what} is {sample.value:.1f} {limit.unit} ({sample.said}); limit {limit.threshold:g}")
+        return True
+    if missing == "refuse":
+        raise HoldError(f"--{limit.name} has no sensor: {sample.said} (--sensor-missing warn starts without it)")
+    narrator.warn(f"::warning::--{limit.name} is off: {sample.said}")
+    return False
+
+
+def _memory() -> Sample:
+    from holdtop.sources import host
+    from holdtop.sources.roots import Roots
+
+    reading = host.memory(Roots.from_environ())["mem_available_bytes"]
+    value = None if reading.value is None else reading.value / GIB
+    return Sample(value, reading.why or reading.source or "")
+
+
+def _tctl() -> Sample:
+    from holdtop.sources import host
+    from holdtop.sources.roots import Roots
+
+    reading = host.tctl(Roots.from_environ().sys)
+    return Sample(reading.value, reading.why or reading.source or "")
+
+
+def _gib(prefix: str) -> float:
+    """The shell tool's variable, in both spellings; 0 is off."""
+    for name in (f"{prefix}_HOLD_MEM_ABORT_GIB", f"{prefix}_HOLD_MEM_ABORT_GB"):
+        if text := os.environ.get(name):
+            try:
+                return types.number(text)
+            except argparse.ArgumentTypeError as error:
+                raise UsageError(f"{name}: {error}") from error
+    return 0.0
+
+
+def _seconds(flag: float | None, variable: str, default: float) -> float:
+    if flag is not None:
+        return flag
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    try:
+        return types.duration(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{variable}: {error}") from error
