@@ -43,7 +43,7 @@ def process(stat: Stat, found_by: FoundBy = "descent", gtt_bytes: int | None = 1
         cpu_percent=None,
         rss_bytes=None,
         gtt_bytes=gtt_bytes,
-        vram_bytes=None,
+        vram_bytes=0,
         memory_source="fdinfo",
         found_by=found_by,
         readable=True,

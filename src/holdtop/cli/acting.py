@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from holdtop.cli import types
-from holdtop.errors import RefusedError
+from holdtop.errors import GoneError, RefusedError
 from holdtop.hold.places import check_resource, known_resources
 from holdtop.model.values import Snapshot
 from holdtop.operator import execute
+from holdtop.operator.select import whose
 from holdtop.operator.values import Outcome, Plan, Step, Target
 from holdtop.render import bytes_text, clean
 
@@ -38,18 +39,22 @@ def add_grace(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def look(args: argparse.Namespace) -> Snapshot:
-    """One look at the queues and the processes; no sensor is waited for."""
+def look(args: argparse.Namespace, *, devices: bool = False) -> Snapshot:
+    """One look at the queues and the processes; no sensor is waited for. ``devices``: who uses them, too."""
     from holdtop.sampler import look_once
 
     wanted = args.resource
     names = known_resources(args.state_dir) if wanted in (None, "all") else [check_resource(wanted)]
-    return look_once(sensors=False, resources=names, state_dir=args.state_dir)
+    return look_once(sensors=devices, resources=names, state_dir=args.state_dir)
 
 
 def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
     """The whole of an acting verb; returns its exit status. Raises ``RefusedError`` or ``GoneError``."""
-    plan = make_plan(look(args))
+    snapshot = look(args)
+    pid = getattr(args, "pid", None)
+    if pid is not None and whose(snapshot, pid) is None:
+        snapshot = look(args, devices=True)  # only a stray is known by its use of the device alone
+    plan = make_plan(snapshot)
     if args.dry_run:
         print(_json(plan, None) if args.json else "\n".join(described(plan)))
         return 0
@@ -62,7 +67,12 @@ def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
         progress=None if args.json else _say,
         unaudited=args.unaudited,
     )
-    print(_json(plan, outcome) if args.json else "\n".join(_told(outcome)))
+    if args.json:
+        print(_json(plan, outcome))
+    elif outcome.status in (6, 7):
+        raise (RefusedError if outcome.status == 6 else GoneError)(outcome.text)
+    else:
+        print("\n".join(_told(outcome)))
     return outcome.status
 
 

@@ -130,7 +130,7 @@ def _payload(snapshot: Snapshot, ticket: Ticket, state_dir: str | None, verb: Ve
         "only if it does not answer is it signalled",
         targets=strong,
         weak=weak,
-        spared=(*suspects, f"{waiting} waiting tickets of {ticket.resource}"),
+        spared=(*suspects, f"every process outside this payload, and what waits for {ticket.resource} ({waiting})"),
         expected_bytes=expected((*strong, *weak)),
         needs_typing=file.uid != os.getuid(),
         typed=file.id,

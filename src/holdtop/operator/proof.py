@@ -21,7 +21,6 @@ _SUSPECT = {"device"}
 
 def target(process: Process) -> Target:
     """A process as it is frozen in a plan."""
-    known = [size for size in (process.gtt_bytes, process.vram_bytes) if size is not None]
     return Target(
         process.pid,
         process.start_ticks,
@@ -30,8 +29,13 @@ def target(process: Process) -> Target:
         process.name,
         process.command,
         process.found_by,
-        sum(known) if known else None,
+        device_bytes(process.gtt_bytes, process.vram_bytes),
     )
+
+
+def device_bytes(gtt: int | None, vram: int | None) -> int | None:
+    """What one process has on the device; unknown when a part of it is."""
+    return None if gtt is None or vram is None else gtt + vram
 
 
 def expected(targets: Sequence[Target]) -> int | None:

@@ -17,6 +17,7 @@ from holdtop.hold.view import QueueView, TicketFile, TokenFile
 from holdtop.model.values import Snapshot
 from holdtop.operator.actor import with_powers_of
 from holdtop.operator.deed import Deed, Done, fates, returned
+from holdtop.operator.proof import device_bytes
 from holdtop.operator.remove import mark
 from holdtop.operator.values import Plan, Target
 from holdtop.payload.custody import Left
@@ -213,6 +214,5 @@ def _memory(view: QueueView, identity: Identity) -> int | None:
     for published in view.records.values():
         for one in published.members:
             if (one.pid, one.start_ticks) == (identity.pid, identity.start_ticks):
-                known = [size for size in (one.gtt_bytes, one.vram_bytes) if size is not None]
-                return sum(known) if known else None
+                return device_bytes(one.gtt_bytes, one.vram_bytes)
     return None
