@@ -199,3 +199,14 @@ def test_a_stopped_terminal_does_not_stop_the_deadline(state: Box, typists: list
     until(lambda: state.leftovers() == [], 10)
     typist.type("\x11")
     assert os.waitstatus_to_exitcode(typist.ended()) == 124
+
+
+def test_foreground_and_modes_are_given_back_to_a_script(state: Box, typists: list[Typist]) -> None:
+    script = f"{shlex.join(hold(state, 'stty', '-echo'))}; stty -a; read line; echo got $line"
+    typist = Typist(["sh", "-c", script])
+    typists.append(typist)
+    typist.read_until("tostop")
+    assert " echo " in typist.seen
+    typist.type("olleh\n")
+    typist.read_until("got olleh")
+    assert os.waitstatus_to_exitcode(typist.ended()) == 0
