@@ -123,6 +123,11 @@ def short_bytes(count: float | None, unknown: str = "?") -> str:
     return bytes_text(count, unknown).replace(" GiB", "G").replace(" MiB", "M")
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """``1 process``, ``3 processes``."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def duration_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
     """A span of so many seconds, in its two greatest units: ``38s``, ``4m12s``, ``2h04m``, ``3d04h``."""
     if seconds is None:

@@ -85,7 +85,10 @@ class FakeOperator:
         steps = (Step(5002, "asked", self.text), Step(5002, "terminated", "after 0.4 s"))
         for step in steps:
             progress(step)
-        records = ({"act": "intent", "reason": reason}, {"act": "outcome", "status": 0})
+        records = (
+            {"act": "a1", "kind": "intent", "reason": reason},
+            {"act": "a1", "kind": "outcome", "reason": reason},
+        )
         return Outcome(0, f"ended, {self.text}", steps, 37 * 1024**3, records)
 
 

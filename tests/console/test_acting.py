@@ -40,7 +40,7 @@ def test_four_keys_end_ones_own_stuck_tree(on_screen: OnScreen) -> None:
         await settled(pilot)
         assert [(plan.ticket, reason) for plan, reason in operator.executed] == [(HOLDER.id, "stuck")]
         shown = text_of(app)
-        for words in ("asked", "terminated", "37.0 GiB of 38.0 GiB expected", '"act": "intent"', '"act": "outcome"'):
+        for words in ("asked", "terminated", "37.0 GiB of 38.0 GiB expected", "intent", "outcome"):
             assert words in shown
         await pilot.press("enter")
         assert isinstance(app.screen, NowScreen)

@@ -112,7 +112,7 @@ def _columns(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
         top, room = top + flags, room - flags
     boxes["memory"] = Box(0, top, width, 3)
     top, room = top + 3, room - 3
-    right = max(45, width * 2 // 5)
+    right = max(40, width * 2 // 5 if width >= 150 else width // 3)
     left = width - right - 1
     beside = room - GAUGES_TALL >= 8 and right >= 70
     events = room - GAUGES_TALL if beside else max(4, min(12, room // 4))

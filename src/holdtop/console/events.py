@@ -21,7 +21,7 @@ _ROLES: dict[str, Role] = {
     "left": "critical",
 }
 #: Fields that say nothing to a reader of the screen, or stand in columns of their own.
-_SILENT = frozenset({"at", "boot", "event", "ticket", "by_pid"})
+_SILENT = frozenset({"at", "boot", "event", "ticket", "by_pid", "resource"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ def parse_event(resource: str, text: str) -> LogLine:
         return LogLine(resource, "", "?", "", text)
     if not isinstance(said, dict):
         return LogLine(resource, "", "?", "", text)
-    rest = "  ".join(f"{key}={_value(value)}" for key, value in said.items() if key not in _SILENT)
+    rest = "  ".join(
+        f"{key}={_value(value)}" for key, value in said.items() if key not in _SILENT and value not in ("", None)
+    )
     return LogLine(resource, _text(said, "at"), _text(said, "event"), _text(said, "ticket"), rest)
 
 

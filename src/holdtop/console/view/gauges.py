@@ -149,7 +149,7 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     lines: list[Line] = []
     for gauge in GAUGES:
         shown = figure(gauge, snapshot.readings, snapshot.at, glyphs)
-        head = _head(gauge, shown, rows == 1 and width < 60, glyphs)
+        head = _head(gauge, shown, rows == 1 and width < 60, rows == 1, glyphs)
         role: Role = "accent" if shown.role in ("text", "muted") else shown.role
         room = max(0, width - width_of(head) - 1) if rows == 1 else width - 4
         values = history.last(gauge.name, room)
@@ -157,6 +157,9 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
         drawn = graph(values, low, high, max(1, rows - 1), glyphs)
         if rows == 1:
             lines.append(line(*head, Span(" " * (room - len(values)) + drawn[0], role)))
+        elif shown.value == "unknown":
+            why = line(Span(glyphs.fit("   " + shown.note, width - 1), "muted"))
+            lines += [line(*head), why, *([line()] * (rows - 2))]
         else:
             lines.append(line(*head))
             pad = " " * (width - 1 - len(values))
@@ -164,8 +167,8 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     return lines[:height]
 
 
-def _head(gauge: Gauge, shown: Figure, compact: bool, glyphs: Glyphs) -> list[Span]:
-    """Sign, name, value and limit; then why it is not known, or how old it is."""
+def _head(gauge: Gauge, shown: Figure, compact: bool, inline: bool, glyphs: Glyphs) -> list[Span]:
+    """Sign, name, value and limit; then how old it is, or (``inline``) why it is not known."""
     value = _compact(gauge, shown) if compact else f"{shown.value:>9}"
     spans = [
         Span(f" {_sign(shown.role, glyphs)} ", shown.role),
@@ -174,7 +177,7 @@ def _head(gauge: Gauge, shown: Figure, compact: bool, glyphs: Glyphs) -> list[Sp
     ]
     if shown.limit and not compact:
         spans.append(Span(f" of {shown.limit}", "muted"))
-    if shown.note:
+    if shown.note and (inline or shown.value != "unknown"):
         spans.append(Span(f"  {shown.note}", "muted" if shown.value == "unknown" else "warning"))
     return spans if compact else [*spans, Span("  ")]
 

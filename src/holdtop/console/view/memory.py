@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Snapshot
-from holdtop.render import bytes_text, short_bytes
+from holdtop.render import bytes_text, counted, short_bytes
 
 
 class Part(NamedTuple):
@@ -72,7 +72,7 @@ def _shares(counts: Sequence[int], width: int) -> list[int]:
 def headroom(snapshot: Snapshot) -> str:
     """What a payload may still take, and what makes the parts uncertain."""
     unreadable = snapshot.memory.unreadable_processes
-    closed = f", {unreadable} processes could not be looked into" if unreadable else ""
+    closed = f", {counted(unreadable, 'process', 'processes')} could not be looked into" if unreadable else ""
     return f"one pool, headroom {bytes_text(snapshot.memory.headroom_bytes)}{closed}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdtop.console.view.glyphs import Glyphs
@@ -10,7 +9,7 @@ from holdtop.console.view.queue import command_text, short_id
 from holdtop.console.view.text import Line, Role, Span, line, wrapped
 from holdtop.console.view.when import coarse, process_age
 from holdtop.operator.values import Fate, Outcome, Plan, Step, Target
-from holdtop.render import bytes_text
+from holdtop.render import bytes_text, counted
 
 VERBS = {"kill": "End tree", "evict": "Evict", "recover": "Recover"}
 _FATES: Mapping[Fate, Role] = {
@@ -34,7 +33,7 @@ def plan_lines(plan: Plan, at: float, width: int, glyphs: Glyphs) -> list[Line]:
     back = bytes_text(plan.expected_bytes)
     lines = [*wrapped(plan.how, width, glyphs, indent=1), line()]
     count = len(plan.targets)
-    many = "1 process" if count == 1 else f"{count} processes"
+    many = counted(count, "process", "processes")
     lines.append(line(Span(f" {many} will end", "text", True), Span(f"   device memory expected back: {back}")))
     lines += _targets(plan.targets, at, width, glyphs)
     if plan.weak:
@@ -101,8 +100,15 @@ def outcome_lines(outcome: Outcome, plan: Plan, width: int, glyphs: Glyphs) -> l
         returned = f"{bytes_text(outcome.returned_bytes)} of {bytes_text(plan.expected_bytes)} expected"
         lines.append(line(Span(f" device memory returned: {returned}")))
     if outcome.records:
-        lines += [line(), line(Span(" Audit", "accent", True))]
-    for record in outcome.records:
-        words = json.dumps(record, ensure_ascii=False, default=str)
-        lines += wrapped(words, width, glyphs, "muted")
-    return lines
+        lines += [line(), line(Span(" On record", "accent", True), Span("   holdtop audit shows all of it", "muted"))]
+    return [*lines, *(_record(record, glyphs) for record in outcome.records)]
+
+
+def _record(record: Mapping[str, object], glyphs: Glyphs) -> Line:
+    """An audit record's identity: enough to find it again, and to see that both are there."""
+    said = {key: glyphs.clean(str(record.get(key, "?")), 40) for key in ("at", "kind", "act", "seq", "hash", "reason")}
+    return line(
+        Span(f"   {said['at']} "),
+        Span(f"{said['kind']:<8}", "text", True),
+        Span(f" act {said['act']} #{said['seq']} hash {said['hash'][:12]} {said['reason']}", "muted"),
+    )

@@ -11,7 +11,7 @@ from holdtop.console.view.subject import Subject, find_flag, find_resource, find
 from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, process_age
 from holdtop.model.values import Process, Snapshot, Ticket
-from holdtop.render import bytes_text, short_bytes
+from holdtop.render import bytes_text, counted, short_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _node(process: Process, trail: tuple[bool, ...], part: list[Process], childr
 
 def tree_head(width: int, glyphs: Glyphs) -> Line:
     size = 9 if width >= WIDE else 6
-    text = f" {'PID':>8} {'USER':<8}{'S':<2}{'AGE':>5} {'CPU':>5} {'RSS':>{size}} {'GTT':>{size}} {'BY':<8} COMMAND"
+    text = f" {'PID':>7} {'USER':<7}{'S':<2}{'AGE':>5} {'CPU':>5} {'RSS':>{size}} {'GTT':>{size}} {'BY':<7} COMMAND"
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
@@ -97,13 +97,13 @@ def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: boo
     weak = process.found_by in ("marker", "device", "record")
     stuck = process.state in ("D", "Z")
     spans = [
-        Span(f" {process.pid:>8} "),
-        Span(glyphs.column(user, 7) + " ", "muted"),
+        Span(f" {process.pid:>7} "),
+        Span(glyphs.column(user, 6) + " ", "muted"),
         Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
         Span(f"{coarse(process_age(process.start_ticks, at)):>5} {cpu:>5} "),
         Span(f"{size_text(node.rss_bytes, glyphs.dash):>{size}} "),
         Span(f"{size_text(node.gtt_bytes, closed):>{size}} ", "held" if node.gtt_bytes else "muted"),
-        Span(f"{process.found_by:<8} ", "warning" if weak else "muted"),
+        Span(f"{process.found_by:<7} ", "warning" if weak else "muted"),
         Span(_branches(node, glyphs), "rule"),
         Span(_fold_mark(node, glyphs), "accent", True),
         Span(glyphs.clean(process.name, 32), "text", True),
@@ -137,9 +137,10 @@ def tree_detail(snapshot: Snapshot, subject: Subject | None) -> str:
         payload = ticket.payload
         source = " as the hold says" if payload.source == "record" else ""
         sums = f"RSS {bytes_text(payload.rss_bytes)}, GTT {bytes_text(payload.gtt_bytes)}"
-        return f"{ticket.lane or ''} {short_id(ticket.id)}: {payload.process_count} processes, {sums}{source}"
+        number = counted(payload.process_count, "process", "processes")
+        return f"{ticket.lane or ''} {short_id(ticket.id)}: {number}, {sums}{source}"
     if flag is not None and members:
-        return f"{flag.kind}: {len(members)} processes"
+        return f"{flag.kind}: {counted(len(members), 'process', 'processes')}"
     if ticket is not None:
         return f"{ticket.lane or ''} {short_id(ticket.id)}: {ticket.state}"
     return ""

@@ -56,6 +56,7 @@ class Dialog(Vertical):
         """Take the preset reason of this digit."""
         if number <= len(self._reasons):
             self.query_one("#reason", Field).value = self._reasons[number - 1]
+            self._said = f"reason: {self._reasons[number - 1]}; Cancel is the default"
             self.draw()
 
     def show_plan(self, plan: Plan) -> None:
