@@ -159,3 +159,19 @@ def test_status_of_the_demo_names_what_is_wrong(demo: subprocess.Popen[bytes]) -
     assert "ghost" in kinds
     assert "split-state" not in kinds
     assert "stranded-memory" not in kinds
+
+
+def test_without_a_terminal_nothing_is_set_up(spool: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdtop", "demo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "--script" in done.stderr
+    assert list(spool.iterdir()) == []

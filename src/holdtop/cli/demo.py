@@ -8,6 +8,8 @@ import json
 import os
 import sys
 
+from holdtop.cli.console import NO_TERMINAL
+from holdtop.console.terminal import why_not
 from holdtop.demo.sandbox import Sandbox, sandbox
 from holdtop.errors import HoldtopError
 from holdtop.hold import places
@@ -33,6 +35,9 @@ def run(args: argparse.Namespace) -> int:
         return _console([])
     if args.script:
         return _script()
+    if (why := why_not()) is not None:
+        print(f"holdtop: {why}; 'holdtop demo --script' needs no terminal", file=sys.stderr)
+        return NO_TERMINAL
     if reason := nothing_to_watch() if args.if_empty else None:
         print(f"holdtop: {reason}: opening the demo", file=sys.stderr)
     print("holdtop: setting up the demo: real processes, recorded sensors …", file=sys.stderr)

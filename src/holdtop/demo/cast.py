@@ -100,7 +100,7 @@ class Cast:
         process = self._start("evaluate", shlex.split("python3 evaluate.py --suite math --seconds 3600"))
         member = Member(process, "evaluate", os.getuid(), "descent", "S")
         with places.resolve("gpu", str(self.world.state)).open_queue() as queue:
-            survivors.record(queue, ticket, [Left(member, "unkillable")])
+            survivors.record(queue, ticket, [Left(member, "spared")])
         self.told["survivor"] = {"pid": process.pid, "ticket": ticket.id}
 
     def _ghost(self, ticket: TicketFile) -> None:
