@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from holdtop import __version__
 from holdtop.errors import HoldtopError
@@ -24,6 +25,13 @@ VERBS = {
     "demo": "a sandboxed box with real processes, and the console on it",
 }
 EPILOG = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; the whole usage is there for the asking."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {_one_line(message)} ({self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,13 +94,16 @@ def _dispatch(program: str, words: list[str]) -> int:
     if verb not in VERBS:
         return _console(words)
     module = importlib.import_module(f"holdtop.cli.{verb}")
-    parser = argparse.ArgumentParser(prog=program, allow_abbrev=False)
-    module.add_parser(parser.add_subparsers(dest="verb", required=True))
+    parser = Parser(prog=program, allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    module.add_parser(verbs)
+    if program != "holdtop":
+        verbs.choices[verb].prog = program
     return int(module.run(parser.parse_args(words)))
 
 
 def _console(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdtop",
         allow_abbrev=False,
         description="Without a verb: the console. With one of these, that:\n" + EPILOG,
@@ -108,7 +119,7 @@ def _console(words: list[str]) -> int:
     parser.add_argument("verb", nargs="?", metavar="VERB", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
     if args.verb is not None:
-        parser.error(f"there is no verb {args.verb!r}; {_nearest(args.verb)}")
+        parser.error(f"there is no verb {args.verb!r}{_nearest(args.verb)}")
     module = importlib.import_module("holdtop.cli.console")
     return int(module.run(args))
 
@@ -117,15 +128,18 @@ def _nearest(word: str) -> str:
     import difflib
 
     close = difflib.get_close_matches(word, VERBS, 1)
-    return f"did you mean {close[0]!r}?" if close else "see holdtop --help"
+    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def _fail(program: str, text: str, status: int) -> int:
-    shown = "".join(c if c.isprintable() else "?" for c in text)
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(f"{program}: {shown}", file=sys.stderr)
+            print(f"{program}: {_one_line(text)}", file=sys.stderr)
     return status
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _silence_stdout() -> None:
