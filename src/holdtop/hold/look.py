@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from holdtop.errors import HoldtopError, PlaceError
+from holdtop.hold import claim, receipt, record, stop, survivors, token
 from holdtop.hold import queue as queues
-from holdtop.hold import receipt, record, stop, survivors, token
 from holdtop.hold.places import Places
 from holdtop.hold.view import QueueView
 
@@ -39,6 +39,7 @@ def look(places: Places) -> QueueView:
                 records=record.read_all(queue),
                 survivors=survivors.lasting(queue),
                 stops=stop.pending(queue),
+                claims=claim.pending(queue),
                 last_receipt=receipt.last(queue),
                 problems=tuple(problems),
             )
