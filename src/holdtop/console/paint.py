@@ -15,6 +15,21 @@ from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line
 from holdtop.render import cells, fit
 
+#: Textual's own style sheets want these of every theme of the terminal's palette.
+_ANSI_VARIABLES = {
+    "ansi-background": "ansi_black",
+    "ansi-foreground": "ansi_white",
+    "border-blurred": "ansi_bright_black",
+    "block-cursor-foreground": "ansi_black",
+    "block-cursor-background": "ansi_white",
+    "input-cursor-background": "ansi_white",
+    "input-cursor-foreground": "ansi_black",
+    "input-selection-background": "ansi_blue",
+    "input-selection-foreground": "ansi_white",
+    "screen-selection-background": "ansi_blue",
+    "screen-selection-foreground": "ansi_white",
+}
+
 
 class Painter:
     """Draws lines in one theme. With ``colorless`` a selection is reversed and weight is all that remains."""
@@ -77,4 +92,5 @@ class Painter:
             panel=color("panel"),
             dark=self.theme.dark,
             ansi=self.theme.ansi,
+            variables=_ANSI_VARIABLES if self.theme.ansi else {},
         )

@@ -52,7 +52,7 @@ def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs, *,
 
 def _bar(shown: Sequence[tuple[str, Part]], width: int) -> Line:
     total = sum(part.size or 0 for _, part in shown)
-    if total <= 0 or shown[-1][1].count is None:
+    if total <= 0 or shown[-1][1].size is None:
         return line(Span(" memory: unknown, as MemTotal or MemAvailable could not be read", "muted"))
     lengths = _shares([part.size or 0 for _, part in shown], max(1, width))
     spans = [Span(fill * length, part.role) for (fill, part), length in zip(shown, lengths, strict=True)]

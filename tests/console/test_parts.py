@@ -1,0 +1,227 @@
+"""The pure parts: arrangement, themes, keys, graphs, trees, the memory bar."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.console.boxes import AT, BUSY, TREE, process
+
+from holdtop.console import keys, themes
+from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
+from holdtop.console.events import parse_event
+from holdtop.console.view.gauges import GAUGES, figure, graph
+from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
+from holdtop.console.view.memory import memory_lines, parts
+from holdtop.console.view.text import width_of
+from holdtop.console.view.tree import nodes
+from holdtop.errors import ConfigError
+from holdtop.model.values import Memory, Reading
+
+DEMANDS = st.builds(
+    Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
+)
+
+
+@given(st.integers(0, 320), st.integers(0, 110), DEMANDS)
+def test_panels_lie_inside_and_never_overlap(width: int, height: int, demand: Demand) -> None:
+    boxes = arrange(width, height, demand)
+    for box in boxes.values():
+        assert box.width > 0
+        assert box.height > 0
+        assert 0 <= box.x <= box.x + box.width <= width
+        assert 0 <= box.y <= box.y + box.height <= height
+    for one, two in itertools.combinations(boxes.values(), 2):
+        apart = one.x + one.width <= two.x or two.x + two.width <= one.x
+        assert apart or one.y + one.height <= two.y or two.y + two.height <= one.y
+
+
+@given(DEMANDS.filter(lambda demand: demand.flags > 0))
+def test_panels_are_dropped_in_one_order_only(demand: Demand) -> None:
+    for height in range(60, 2, -1):
+        shown = [name for name in DROPPED_FIRST if name in arrange(80, height, demand)]
+        assert shown == list(DROPPED_FIRST[len(DROPPED_FIRST) - len(shown) :])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_all_panels_are_there_from_80x24_on(size: tuple[int, int]) -> None:
+    assert set(DROPPED_FIRST) < set(arrange(*size, Demand(2, 4, 6, 6)))
+
+
+# Themes
+
+
+def test_the_packaged_themes_are_valid() -> None:
+    loaded = themes.load([themes.packaged()])
+    assert loaded.failed == ()
+    assert {"dark", "light", "high-contrast", "color-blind", "ansi"} <= set(loaded.loaded)
+    assert loaded.loaded["ansi"].ansi
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "high-contrast", "color-blind", "amber"])
+def test_words_can_be_read_on_every_surface(name: str) -> None:
+    colors = themes.load([themes.packaged()]).loaded[name].colors
+    for role in ("text", "muted", "accent", "ok", "info", "warning", "critical", "held"):
+        for surface in ("background", "panel", "selection", "selection_blurred"):
+            least = 4.5 if role == "text" else 3.0
+            assert _contrast(colors[role], colors[surface]) >= least, (role, surface)
+
+
+def _contrast(one: str, two: str) -> float:
+    """WCAG 2 contrast ratio."""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+GOOD = (themes.packaged() / "dark.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("not = [toml", "Invalid value"),
+        (GOOD.replace("dark = true", "dark = 1"), "'dark' must be true or false"),
+        (GOOD.replace("warning =", "warnign ="), "unknown key 'warnign'; did you mean 'warning'?"),
+        (GOOD.replace('"#d5dbe5"', '"javascript"'), "colors.text = 'javascript' is neither"),
+        (GOOD.replace('"#d5dbe5"', '"red"'), "use one kind"),
+        ("dark = true\n", "[colors] is missing"),
+        ("dark = true\n[colors]\ntext = '#000000'\n", "lacks muted"),
+    ],
+)
+def test_a_bad_theme_is_told_and_the_others_load(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "fine.toml").write_text(GOOD)
+    loaded = themes.load([tmp_path])
+    assert list(loaded.loaded) == ["fine"]
+    (failed,) = loaded.failed
+    assert str(tmp_path / "mine.toml") in failed
+    assert said in failed
+
+
+def test_a_theme_that_is_no_file_or_no_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "dir.toml").mkdir()
+    (tmp_path / "binary.toml").write_bytes(b"\xff\x00")
+    (tmp_path / "large.toml").write_text("#" * 100_000)
+    assert len(themes.load([tmp_path]).failed) == 3
+    assert themes.load([tmp_path / "missing"]).failed == ()
+
+
+def test_the_users_theme_replaces_ours(tmp_path: Path) -> None:
+    (tmp_path / "dark.toml").write_text(GOOD.replace("#d5dbe5", "#ffffff"))
+    assert themes.load([themes.packaged(), tmp_path]).loaded["dark"].colors["text"] == "#ffffff"
+
+
+# Keys
+
+
+def test_no_key_is_there_twice() -> None:
+    assert keys.table({}) == keys.KEYS
+
+
+@pytest.mark.parametrize(
+    ("remapped", "said"),
+    [({"kil": "x"}, "did you mean 'kill'"), ({"kill": "q"}, "the key 'q' is for both"), ({"zzz": "x"}, "actions are")],
+)
+def test_a_wrong_remapping_is_told(remapped: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        keys.table(remapped)
+
+
+# Glyphs
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "glyphs"),
+    [
+        ({}, "utf-8", UNICODE),
+        ({"LANG": "de_DE.UTF-8"}, "utf-8", UNICODE),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, "utf-8", ASCII),  # as Python coerces an explicit C
+        ({"LC_CTYPE": "C.UTF-8"}, "utf-8", UNICODE),
+        ({"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, "utf-8", ASCII),
+        ({"LANG": "de_DE.ISO-8859-1"}, "iso8859-1", ASCII),
+        ({"LANG": "C.UTF-8"}, "UTF-8", UNICODE),
+    ],
+)
+def test_signs_follow_the_locale(environ: dict[str, str], encoding: str, glyphs: object) -> None:
+    assert chosen(environ, encoding) is glyphs
+
+
+# Graphs and gauges
+
+
+def test_a_graph_tells_unknown_from_low() -> None:
+    assert graph([None, 0, 50, 100, 200], 0, 100, 1, UNICODE) == [" ▁▄██"]
+    assert graph([0, 50, 75, 100], 0, 100, 2, UNICODE) == ["  ▄█", "▁███"]
+
+
+@given(st.lists(st.none() | st.floats(-1e12, 1e12), max_size=40), st.integers(1, 3))
+def test_a_graph_is_as_wide_as_its_values(values: list[float | None], rows: int) -> None:
+    assert {len(row) for row in graph(values, 0, 100, rows, UNICODE)} == {len(values)}
+
+
+def test_an_old_reading_and_a_missing_one() -> None:
+    (tctl,) = (gauge for gauge in GAUGES if gauge.name == "tctl_celsius")
+    old = {"tctl_celsius": Reading(61.0, at=AT - 42)}
+    assert figure(tctl, old, AT, UNICODE).note == "42s old"
+    missing = figure(tctl, {"tctl_celsius": Reading(why="denied")}, AT, UNICODE)
+    assert (missing.value, missing.note) == ("unknown", "denied")
+    assert figure(tctl, {"tctl_celsius": Reading(106.0, at=AT)}, AT, UNICODE).role == "critical"
+
+
+# The memory bar
+
+
+@given(st.lists(st.none() | st.integers(0, 2**40), min_size=5, max_size=5), st.integers(20, 250))
+def test_the_bar_is_exact_and_never_adds_what_is_unknown(sizes: list[int | None], width: int) -> None:
+    held, survivors, strays, shared, nobodys = sizes
+    box = replace(BUSY, memory=Memory(held, survivors, strays, shared, nobodys, None, 0))
+    bar = memory_lines(box, width, 2, UNICODE)[0]
+    assert width_of(bar.spans) == width - 1
+    leftovers = parts(box)[1].size
+    assert (leftovers is None) == (survivors is None or strays is None)
+
+
+def test_without_totals_there_is_no_bar() -> None:
+    box = replace(BUSY, readings={})
+    assert "unknown" in "".join(span.text for span in memory_lines(box, 80, 2, UNICODE)[0].spans)
+
+
+# Trees
+
+
+def test_a_tree_with_folds() -> None:
+    rows = nodes(TREE, frozenset({5002}))
+    assert [(node.process.pid, node.hidden) for node in rows] == [(5001, 0), (5002, 2), (5005, 0), (5006, 0)]
+    assert rows[1].rss_bytes == 2 * 3 * 1024**3 + 40 * 1024**2
+    assert rows[0].trail == ()
+    assert rows[1].trail == (False,)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12), st.frozensets(st.integers(1, 9)))
+def test_no_record_can_catch_the_tree_in_a_ring(pairs: list[tuple[int, int]], folded: frozenset[int]) -> None:
+    members = [process(pid, ppid, "x") for pid, ppid in dict(pairs).items()]
+    shown = nodes(members, frozenset())
+    assert len({node.process.pid for node in shown}) == len(shown) <= len(members)
+    assert len(nodes(members, folded)) <= len(shown)
+
+
+# Events
+
+
+@given(st.text() | st.recursive(st.none() | st.text(), lambda inner: st.lists(inner), max_leaves=5).map(repr))
+def test_any_line_is_a_row(text: str) -> None:
+    assert parse_event("gpu", text).resource == "gpu"
+
+
+def test_deep_nesting_is_shown_as_it_stands() -> None:
+    assert parse_event("gpu", "[" * 100_000).kind == "?"
