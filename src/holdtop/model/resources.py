@@ -32,7 +32,7 @@ class Seen:
 
     resource: Resource
     look: Look
-    #: The pids of the token's payload.
+    #: The pids of the token's payload, and of any live hold's that lost its token.
     payload: frozenset[int] = frozenset()
     #: The hold's own processes.
     own: frozenset[int] = frozenset()
@@ -75,7 +75,17 @@ def see(look: Look, facts: Facts) -> Seen:
         last_receipt=view.last_receipt,
         problems=(*view.problems, *late),
     )
-    return Seen(resource, look, frozenset(members), own)
+    return Seen(resource, look, frozenset(members) | _without_token(view, held, facts), own)
+
+
+def _without_token(view: QueueView, held: TicketFile | None, facts: Facts) -> frozenset[int]:
+    """The payloads of live holds whose token is gone or another's: flagged as that, and no strays."""
+    found: set[int] = set()
+    for ticket in view.tickets:
+        record = trees.believed(ticket, view.records)
+        if ticket is not held and ticket.locked and record is not None:
+            found.update(trees.members(ticket, record, facts.forest))
+    return frozenset(found)
 
 
 def holder_ticket(view: QueueView) -> TicketFile | None:

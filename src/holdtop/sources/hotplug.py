@@ -20,7 +20,7 @@ def watch(wake: Callable[[], None]) -> threading.Event | None:
     ``None`` where there is no udev to listen to.
     """
     try:
-        import pyudev  # needs libudev.so.1, which a small container does not have
+        import pyudev  # type: ignore[import-untyped]  # needs libudev.so.1, which a small container does not have
 
         monitor = pyudev.Monitor.from_netlink(pyudev.Context())
         for subsystem in SUBSYSTEMS:

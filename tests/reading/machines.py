@@ -1,0 +1,42 @@
+"""Machines for the tests: recorded trees of the package, and small synthetic ones made in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import holdtop.demo
+from holdtop.sources.roots import Roots
+
+CAPTURES = Path(holdtop.demo.__file__).parent / "captures"
+
+
+def recorded(name: str) -> Roots:
+    tree = CAPTURES / name
+    assert tree.is_dir(), f"no recorded machine {name}"
+    return Roots(str(tree / "sys"), str(tree / "proc"))
+
+
+def tree(root: Path, files: dict[str, str | bytes]) -> Path:
+    """Write files below ``root``: a synthetic machine, labelled so by being made here."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def stat_line(
+    pid: int, ppid: int = 1, name: str = "python3", *, state: str = "S", start: int = 100, session: int = 1
+) -> str:
+    """A line of ``/proc/PID/stat`` with the fields in proc_pid_stat(5)'s order."""
+    head = f"{pid} ({name}) {state} {ppid} {pid} {session} 0 -1 4194304 0 0 0 0 250 50 0 0 20 0 1 0 {start}"
+    return f"{head} 1000000 512 18446744073709551615 " + "0 " * 26 + "0\n"
+
+
+def fdinfo(client: int | None, pdev: str = "0000:c5:00.0", **regions: str) -> str:
+    """fdinfo of one amdgpu descriptor; ``resident_gtt="4 KiB"`` becomes ``drm-resident-gtt``."""
+    lines = ["pos:\t0", "flags:\t02100002", "drm-driver:\tamdgpu", f"drm-pdev:\t{pdev}"]
+    if client is not None:
+        lines.append(f"drm-client-id:\t{client}")
+    lines += [f"drm-{name.replace('_', '-')}:\t{value}" for name, value in regions.items()]
+    return "\n".join(lines) + "\n"

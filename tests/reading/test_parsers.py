@@ -1,0 +1,254 @@
+"""Parsers: right on what kernels write, silent on what they do not, and never a number that was not there."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reading.machines import CAPTURES, recorded, stat_line, tree
+
+from holdtop.model.raw import Client
+from holdtop.sources import fdinfo, host, metrics
+from holdtop.sources.cards import find
+from holdtop.sources.files import number
+from holdtop.sources.processes import parse_stat
+from holdtop.sources.roots import Roots
+
+NAMES = ("a) R 1 1 (b", "x)", ") ", "two words", "line\nline", "\x1b[2J", "", "((", "tab\tname")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stat_of_a_hostile_name(name: str) -> None:
+    stat = parse_stat(stat_line(77, 5, name, state="D", start=4321).encode())
+    assert (stat.pid, stat.ppid, stat.name, stat.state, stat.start_ticks) == (77, 5, name, "D", 4321)
+    assert stat.cpu_ticks == 300
+    assert stat.rss_bytes == 512 * 4096
+
+
+def test_stat_of_a_name_that_is_no_utf8() -> None:
+    stat = parse_stat(stat_line(77, 5, "N").encode().replace(b"N", b"\xff\x1b"))
+    assert stat.name.encode("utf-8", "surrogateescape") == b"\xff\x1b"
+
+
+@given(st.integers(0, 120), st.integers(0, 120), st.binary(max_size=8))
+def test_stat_of_damaged_lines(start: int, length: int, put: bytes) -> None:
+    whole = stat_line(77, 5, "x").encode()
+    data = whole[:start] + put + whole[start + length :]
+    try:
+        stat = parse_stat(data)
+    except ValueError:
+        return
+    fields = [int(part) for part in re.findall(rb"[0-9]+", data)]
+    assert stat.start_ticks in fields
+    assert stat.pid in fields
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("25258000 KiB", 25258000 * 1024),
+        ("3 MiB", 3 * 1024**2),
+        ("1073741824", 1073741824),
+        ("0", 0),
+        ("512 kB", 512 * 1024),
+        ("12 MB", None),
+        ("-1 KiB", None),
+        ("1.5 MiB", None),
+        ("KiB", None),
+        ("", None),
+        ("999999999999999999 MiB", None),
+        ("٣ KiB", None),
+    ],
+)
+def test_size(text: str, right: int | None) -> None:
+    assert fdinfo.size(text) == right
+
+
+FDINFO = {
+    "resident before memory": ("drm-resident-gtt:\t8 KiB\ndrm-memory-gtt:\t4 KiB\n", 8192),
+    "memory where no resident": ("drm-memory-gtt: \t4 KiB\n", 4096),
+    "before Linux 5.19": ("pdev:\t0000:05:00.0\ngtt mem:\t100 kB\n", 102400),
+    "bytes without a unit": ("drm-resident-gtt:\t4096\n", 4096),
+    "a bad line does not hide a good one": ("drm-resident-gtt:\tmany\ndrm-memory-gtt:\t4 KiB\n", 4096),
+    "unterminated": ("drm-memory-gtt:\t4 KiB", 4096),
+    "no memory keys": ("drm-driver:\tamdgpu\n", None),
+    "the first of two counts": ("drm-memory-gtt:\t4 KiB\ndrm-memory-gtt:\t9 KiB\n", 4096),
+}
+
+
+@pytest.mark.parametrize("case", FDINFO)
+def test_fdinfo(case: str) -> None:
+    text, right = FDINFO[case]
+    client = fdinfo.parse(text.encode(), 7)
+    assert client is not None
+    assert client.gtt_bytes == right
+
+
+def test_fdinfo_of_no_drm_descriptor() -> None:
+    assert fdinfo.parse(b"pos:\t0\nflags:\t02\nmnt_id:\t15\neventfd-count: 0\n", 7) is None
+
+
+def test_a_client_is_known_by_device_and_id() -> None:
+    one = fdinfo.parse(b"drm-pdev:\t0000:c5:00.0\ndrm-client-id:\t7\n", 7)
+    assert one is not None
+    assert one.key == ("0000:c5:00.0", "drm-client-id 7")
+    old = fdinfo.parse(b"pdev:\t0000:05:00.0\npasid:\t32771\ngtt mem: 1 kB\n", 7)
+    assert old is not None
+    assert old.key == ("0000:05:00.0", "pasid 32771")
+
+
+def _numbers(client: Client | None) -> set[int]:
+    if client is None:
+        return set()
+    return {size for size in (client.gtt_bytes, client.vram_bytes) if size}
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["drm-resident-gtt", "drm-memory-vram", "drm-pdev", "gtt mem", "x"]),
+                st.text(alphabet="0123456789 KiMB:\t-.x", max_size=20),
+            )
+        ).map(lambda lines: "".join(f"{key}:\t{value}\n" for key, value in lines).encode()),
+    )
+)
+def test_fdinfo_invents_nothing(data: bytes) -> None:
+    found = _numbers(fdinfo.parse(data, 7))
+    written = {int(digits) for digits in re.findall(rb"[0-9]+", data)}
+    units = (1, 1024, 1024**2, 1024**3)
+    assert found <= {size * unit for size in written for unit in units}
+
+
+def test_metrics_of_a_real_table() -> None:
+    data = (CAPTURES / "150e-strix-point/sys/class/drm/card1/device/gpu_metrics").read_bytes()
+    assert len(data) == 264
+    assert metrics.npu_busy(data).value == 0
+    busy = data[:46] + struct.pack("<8H", 80, 40, 0xFFFF, 0, 0, 0, 0, 0) + data[62:]
+    assert metrics.npu_busy(busy).value == pytest.approx(120 / 7)
+
+
+def test_metrics_that_cannot_be_used() -> None:
+    data = (CAPTURES / "150e-strix-point/sys/class/drm/card1/device/gpu_metrics").read_bytes()
+    cases = {
+        "is empty": b"",
+        "is cut short": data[:3],
+        "has 263 bytes": data[:-1],
+        "table of zeroes": bytes(264),
+        "revision 3.9 is not decoded": data[:3] + b"\x09" + data[4:],
+        "has 200 bytes": struct.pack("<H", 200) + data[2:],
+        "not plausible": data[:46] + struct.pack("<H", 101) + data[48:],
+        "reports no NPU activity": data[:46] + b"\xff" * 16 + data[62:],
+    }
+    for why, table in cases.items():
+        reading = metrics.npu_busy(table)
+        assert reading.value is None
+        assert why in (reading.why or ""), why
+    assert metrics.npu_busy(data + bytes(4096)).value == 0, "trailing bytes are ignored"
+
+
+@given(st.binary(max_size=400))
+def test_metrics_of_any_bytes(data: bytes) -> None:
+    reading = metrics.npu_busy(data)
+    assert (reading.value is None) != (reading.why is None)
+    if data[:4] != struct.pack("<HBB", 264, 3, 0):
+        assert reading.value is None
+
+
+@pytest.mark.parametrize("text", ["", "N/A", "12 34", "0x10", "99999999999999999999", "-1", "\0", "1e3", "٣"])
+def test_number_that_is_none(tmp_path: Path, text: str) -> None:
+    reading = number(str(tree(tmp_path, {"mem_info": text}) / "mem_info"))
+    assert reading.value is None
+    assert "mem_info" in (reading.why or "")
+
+
+def test_number_with_padding(tmp_path: Path) -> None:
+    assert number(str(tree(tmp_path, {"f": b"3\n" + bytes(4094)}) / "f")).value == 3
+
+
+def test_a_directory_in_a_files_place_has_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "gpu_busy_percent").mkdir()
+    reading = number(str(tmp_path / "gpu_busy_percent"))
+    assert reading.value is None
+    assert reading.why
+
+
+@given(st.binary(max_size=300))
+def test_meminfo_and_pressure_of_any_bytes(data: bytes) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as root:
+        tree(Path(root), {"meminfo": data, "pressure/memory": data})
+        readings = {**host.memory(Roots(proc=root)), **host.pressure(Roots(proc=root))}
+    for reading in readings.values():
+        assert (reading.value is None) != (reading.why is None)
+        if reading.value is not None:
+            assert re.search(rb"MemTotal|MemAvailable|some avg10=", data)
+
+
+def test_meminfo_without_a_line(tmp_path: Path) -> None:
+    tree(tmp_path, {"meminfo": "MemTotal:  1000 kB\n"})
+    readings = host.memory(Roots(proc=str(tmp_path)))
+    assert readings["mem_total_bytes"].value == 1024000
+    assert readings["mem_available_bytes"].value is None, "missing is neither plenty nor nothing"
+
+
+TCTL = {
+    "hwmon0/name": "acpitz\n",
+    "hwmon0/temp1_input": "32000\n",
+    "hwmon3/name": "nct6792\n",
+    "hwmon3/temp1_input": "82000\n",
+    "hwmon3/temp2_input": "-128000\n",
+    "hwmon5/name": "k10temp\n",
+    "hwmon5/temp1_label": "Tdie\n",
+    "hwmon5/temp1_input": "99000\n",
+    "hwmon5/temp2_label": "Tctl\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "right"), [("61250\n", 61.25), ("65273000\n", None), ("-128000\n", None), ("0\n", None), ("", None)]
+)
+def test_tctl_is_found_by_name_and_label(tmp_path: Path, said: str, right: float | None) -> None:
+    """Synthetic: other chips, another channel, and values that no processor has."""
+    tree(tmp_path / "class/hwmon", {**TCTL, "hwmon5/temp2_input": said})
+    reading = host.tctl(str(tmp_path))
+    assert reading.value == right
+    assert (reading.source or "").endswith("hwmon5/temp2_input")
+
+
+def test_tctl_moves_with_its_number(tmp_path: Path) -> None:
+    tree(tmp_path / "class/hwmon", {**TCTL, "hwmon5/temp2_input": "61000"})
+    assert host.tctl(str(tmp_path)).value == 61
+    (tmp_path / "class/hwmon/hwmon5").rename(tmp_path / "class/hwmon/hwmon2")
+    assert host.tctl(str(tmp_path)).value == 61
+
+
+def test_cards_are_keyed_by_address_and_apus_come_first(tmp_path: Path) -> None:
+    """Synthetic: the recorded APU as card1 beside the recorded card of its own as card0."""
+    import shutil
+
+    for name in ("150e-strix-point", "dgpu-rx6900xt"):
+        shutil.copytree(CAPTURES / name / "sys", tmp_path, dirs_exist_ok=True)
+    tree(tmp_path / "class/drm", {"card0-DP-1/status": "connected\n", "card7/device/vendor": "0x8086\n"})
+    assert [(card.kind, card.pci_address) for card in find(str(tmp_path))] == [
+        ("apu", "0000:c1:00.0"),
+        ("gpu", "0000:0c:00.0"),
+    ]
+
+
+def test_kfd_decides_what_a_card_is(tmp_path: Path) -> None:
+    """Synthetic: a card that looks like an APU's by its files, and has memory of its own by KFD."""
+    import shutil
+
+    shutil.copytree(recorded("150e-strix-point").sys, tmp_path, dirs_exist_ok=True)
+    properties = tmp_path / "class/kfd/kfd/topology/nodes/1/properties"
+    text = properties.read_text()
+    assert "local_mem_size 0" in text
+    properties.write_text(text.replace("local_mem_size 0", "local_mem_size 17163091968"))
+    assert [card.kind for card in find(str(tmp_path))] == ["gpu"]
