@@ -113,6 +113,7 @@ class Cast:
             for signum in (signal.SIGSTOP, signal.SIGKILL):
                 for process in pinned:
                     process.send(signum)
+        self._until("the ghost", lambda: (token := self._look("npu").token) and token.ticket and token.ticket.dead)
         pids = [process.pid for process in record.members]
         self.told["ghost"] = {"ticket": ticket.id, "token": str(self.world.state / "npu-token"), "pids": pids}
 
