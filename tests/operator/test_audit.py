@@ -50,11 +50,13 @@ def test_a_record_is_on_disk_as_returned_and_says_who(queue: Dir, file: Path) ->
 
 
 def test_it_is_synced_before_it_is_believed(queue: Dir, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    synced: list[bytes] = []
-    monkeypatch.setattr(os, "fsync", lambda _fd: synced.append(file.read_bytes()))
-    write(queue, "first")
-    assert synced
-    assert b"first" in synced[0]
+    synced: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, file.read_bytes())))
+    write(queue, "first", "second")
+    in_file = [content for inode, content in synced if inode == file.stat().st_ino]
+    assert [b"first" in content for content in in_file] == [True, True]
+    assert [b"second" in content for content in in_file] == [False, True]
+    assert file.parent.stat().st_ino in [inode for inode, _ in synced]
 
 
 @given(reason=st.text(st.characters(exclude_categories=())))

@@ -176,10 +176,21 @@ def test_a_recycled_pid_is_refused(state: Box, bystander: subprocess.Popen[bytes
 
 
 def test_the_refused_are_on_record_and_unharmed(state: Box, bystander: subprocess.Popen[bytes]) -> None:
+    """Even as flagged ones nobody ends init, himself or what he runs under; and nobody a stranger."""
     state.queue.mkdir()
-    snapshot = shown(state)
-    for pid in (1, 0, -1, os.getpid(), os.getppid(), bystander.pid):
-        with pytest.raises(RefusedError):
+    above = [stat for pid in (os.getpid(), os.getppid()) if (stat := read_stat(pid))]
+    snapshot = shown(state, [process(stat, "device") for stat in above])
+    never, stranger = "never signalled", "nor flagged"
+    said = {
+        1: never,
+        0: never,
+        -1: never,
+        os.getpid(): "this very",
+        os.getppid(): "an ancestor",
+        bystander.pid: stranger,
+    }
+    for pid, why in said.items():
+        with pytest.raises(RefusedError, match=why):
             plan_kill(snapshot, pid=pid, state_dir=str(state.state))
     assert kinds(state) == ["refused"] * 6
     with pytest.raises(RefusedError):

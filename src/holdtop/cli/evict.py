@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from holdtop.cli import acting_options
+
 EPILOG = """exit status: 0 evicted, 5 something was left (named), 6 refused (why), 7 already gone"""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from holdtop.cli import acting
-
     parser = verbs.add_parser("evict", help="remove a ticket from the queue", epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("ticket", metavar="TICKET", help="its id, a part of it, its lane, or a foreign entry's name")
-    acting.add_arguments(parser)
+    acting_options.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

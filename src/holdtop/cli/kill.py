@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 
+from holdtop.cli import acting_options
 from holdtop.errors import UsageError
 
 EPILOG = """exit status: 0 ended, 5 something was left (named), 6 refused (why), 7 already gone"""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from holdtop.cli import acting
-
     parser = verbs.add_parser("kill", help="end a payload, or a flagged process", epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("ticket", nargs="?", metavar="TICKET", help="its id, a part of it that is unique, or its lane")
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="a member (its whole payload is meant), or a flagged survivor or stray"
     )
     parser.add_argument("--subtree", type=int, metavar="PID", help="of a payload, only this process and those below it")
-    acting.add_grace(parser)
-    acting.add_arguments(parser)
+    acting_options.add_grace(parser)
+    acting_options.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from holdtop.cli import acting_options
+
 EPILOG = """exit status: 0 free, 5 something was left (named), 6 refused (why), 7 there is no token"""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from holdtop.cli import acting
-
     parser = verbs.add_parser("recover", help="free a ghost's token", epilog=EPILOG, allow_abbrev=False)
-    acting.add_grace(parser)
-    acting.add_arguments(parser, resource="gpu")
+    acting_options.add_grace(parser)
+    acting_options.add_arguments(parser, resource="gpu")
 
 
 def run(args: argparse.Namespace) -> int:
