@@ -87,6 +87,11 @@ def test_odd_things_block_nothing(log: Path, odd: str) -> None:
     assert follower.poll() == []
 
 
+@pytest.mark.parametrize("name", ["lone\ud800", "nul\0"])
+def test_a_name_that_no_file_can_have_is_said(name: str) -> None:
+    assert "no file can have this name" in notes(Follower(name).poll())[0]
+
+
 def test_no_permission_is_said(log: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("needs an ordinary account: root may read everything")

@@ -7,7 +7,6 @@ device), never reads more than ``BUDGET`` bytes, never keeps a line longer than 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import stat
@@ -61,7 +60,7 @@ class Follower:
         said: list[Text | Note] = []
         try:
             there = os.stat(self.path)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             self._say_trouble(said, _reason(error))
             return [*self._drain(), *said]
         if not stat.S_ISREG(there.st_mode):
@@ -169,7 +168,7 @@ class Follower:
             self._trouble = trouble
 
 
-def _reason(error: OSError) -> str:
-    if error.errno == errno.ENOENT:
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
         return "not there (yet): waiting for it"
-    return f"cannot be read: {error.strerror}"
+    return f"cannot be read: {error.strerror if isinstance(error, OSError) else 'no file can have this name'}"
