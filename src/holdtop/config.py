@@ -130,9 +130,7 @@ def _checked(where: str, key: str, value: object, system: bool) -> object:
 
 def _unknown(key: str) -> str:
     if any(word in key.lower() for word in ("state", "queue", "token", "hold_dir")):
-        return (
-            f"{key!r}: where the state lives is not configured in a file; use --state-dir or ONEBIT_HOLD_DIR"
-        )
+        return f"{key!r}: where the state lives is not configured in a file; use --state-dir or ONEBIT_HOLD_DIR"
     nearest = difflib.get_close_matches(key, _CHECKS, 1, cutoff=0.0)
     return f"there is no key {key!r}; the nearest is {nearest[0]!r}"
 
