@@ -1,0 +1,169 @@
+"""Who has a device open: recorded trees, an overlay over live processes, descriptors that are closed to us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.reading.machines import fdinfo, stat_line, tree
+
+from holdtop.model.attribution import attribute
+from holdtop.sources import processes, users
+from holdtop.sources.roots import Roots
+
+KIB = 1024
+
+
+def synthetic(root: Path, fds: dict[int, dict[int, tuple[str, str]]]) -> Roots:
+    """A recorded process table: for each pid its descriptors as (link's text, fdinfo)."""
+    for pid, descriptors in fds.items():
+        tree(root / str(pid), {"stat": stat_line(pid, start=pid)})
+        (root / str(pid) / "fd").mkdir()
+        for number, (target, info) in descriptors.items():
+            (root / str(pid) / "fd" / str(number)).symlink_to(target)
+            tree(root / str(pid) / "fdinfo", {str(number): info})
+    return Roots(proc=str(root))
+
+
+def held(roots: Roots) -> dict[int, int | None]:
+    stats = processes.scan(roots.proc).stats
+    return {pid: one.gtt_bytes for pid, one in attribute(users.scan(roots), stats).items()}
+
+
+RENDER = "/dev/dri/renderD128"
+
+
+def test_a_client_is_counted_once_on_the_whole_box(tmp_path: Path) -> None:
+    """3 and 4 are one client, 5 is another one of bytes; a second process has the first client, too."""
+    seven = fdinfo(7, memory_gtt="1048576 KiB")
+    roots = synthetic(
+        tmp_path,
+        {
+            10: {
+                3: (RENDER, seven),
+                4: (RENDER, seven + "garbage\n"),
+                5: (RENDER, fdinfo(8, resident_gtt="1073741824", shared_gtt="0").rstrip("\n")),
+            },
+            11: {3: (RENDER, seven)},
+        },
+    )
+    assert held(roots) == {10: 2 * KIB**3, 11: 0}
+
+
+def test_a_sessions_manager_owns_nothing_it_keeps(tmp_path: Path) -> None:
+    info = fdinfo(7, resident_gtt="4 KiB")
+    roots = synthetic(tmp_path, {9: {3: (RENDER, info), 4: (RENDER, info)}, 10: {3: (RENDER, info)}})
+    tree(tmp_path / "9", {"stat": stat_line(9, name="systemd-logind", start=9)})
+    assert held(roots) == {9: 0, 10: 4 * KIB}
+
+
+def test_clients_of_two_cards_are_two(tmp_path: Path) -> None:
+    one, other = fdinfo(7, resident_gtt="4 KiB"), fdinfo(7, "0000:01:00.0", resident_gtt="4 KiB")
+    assert held(synthetic(tmp_path, {10: {3: (RENDER, one), 4: (RENDER, other)}})) == {10: 8 * KIB}
+
+
+def test_an_old_kernel_without_client_ids(tmp_path: Path) -> None:
+    """One process's descriptors of one device count as one client there: never too much."""
+    info = "drm-driver:\tamdgpu\ndrm-pdev:\t0000:c5:00.0\ndrm-memory-gtt:\t4 KiB\n"
+    assert held(synthetic(tmp_path, {10: {3: (RENDER, info), 4: (RENDER, info)}})) == {10: 4 * KIB}
+
+
+def test_kfd_alone_holds_nothing_that_is_known(tmp_path: Path) -> None:
+    roots = synthetic(tmp_path, {10: {3: ("/dev/kfd", "pos:\t0\n")}, 11: {3: ("/dev/null", "pos:\t0\n")}})
+    found = users.scan(roots).users
+    assert set(found) == {10}
+    assert (found[10].resources, found[10].clients) == (frozenset({"gpu"}), ())
+
+
+def test_an_npu_is_another_resource(tmp_path: Path) -> None:
+    info = "drm-driver:\tamdxdna_accel_driver\ndrm-client-id:\t3\ndrm-total-memory:\t0\n"
+    found = users.scan(synthetic(tmp_path, {10: {3: ("/dev/accel/accel0", info)}})).users
+    assert found[10].resources == frozenset({"npu"})
+    assert [client.gtt_bytes for client in found[10].clients] == [None], "not reported is not zero"
+
+
+def test_names_are_nothing_to_go_by(tmp_path: Path) -> None:
+    roots = synthetic(tmp_path, {10: {3: ("/home/ann/dev/dri/renderD128", fdinfo(7, resident_gtt="4 KiB"))}})
+    assert users.scan(roots).users == {}
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def test_an_overlay_lies_over_live_processes(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    (tmp_path / str(sleeper.pid) / "fd").mkdir(parents=True)
+    (tmp_path / str(sleeper.pid) / "fd" / "99").symlink_to(RENDER)
+    tree(tmp_path / str(sleeper.pid) / "fdinfo", {"99": fdinfo(7, resident_gtt="300 MiB")})
+    roots = Roots(overlay=str(tmp_path))
+    assert held(roots)[sleeper.pid] == 300 * KIB**2
+    assert roots.live, "identity and tree are the kernel's"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a node of DRM's number, another account's process")
+def test_a_renamed_node_is_known_by_its_number(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """A container may call it anything. Looked at through a link in a recording, as it cannot be opened here."""
+    node, plain = tmp_path / "gpu0", tmp_path / "other"
+    os.mknod(node, 0o20600, os.makedev(226, 128))
+    os.mknod(plain, 0o20600, os.makedev(1, 3))
+    links = tmp_path / "links"
+    links.mkdir()
+    for name, target in (("3", node), ("4", plain), ("5", tmp_path)):
+        (links / name).symlink_to(target)
+    assert [users._kind(str(links / name), recorded=False) for name in "345"] == ["gpu", None, None]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: another account's process")
+def test_what_may_not_be_looked_into_is_counted(sleeper: subprocess.Popen[bytes]) -> None:
+    """An ordinary account scans: root's process is closed to it, which is neither a user nor none."""
+    code = (
+        "from holdtop.sources import users; from holdtop.sources.roots import Roots;"
+        f"print({sleeper.pid} in users.scan(Roots()).denied)"
+    )
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], user=65534, group=65534, extra_groups=[], capture_output=True, text=True
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_threads_of_the_kernel_are_not_counted() -> None:
+    scanned = users.scan(Roots())
+    kernel = {pid for pid, stat in processes.scan("/proc").stats.items() if stat.kernel}
+    assert kernel.isdisjoint(scanned.denied)
+
+
+def test_details_are_of_that_very_process(sleeper: subprocess.Popen[bytes]) -> None:
+    stat = processes.read_stat("/proc", sleeper.pid)
+    assert stat is not None
+    wanted = [stat.identity, (sleeper.pid, stat.start_ticks + 1), (1 << 22, 5)]
+    found = processes.details("/proc", wanted)
+    assert set(found) == {stat.identity}
+    assert found[stat.identity].command == ("sleep", "60")
+    assert found[stat.identity].uid == os.getuid()
+
+
+def test_a_scan_sees_hostile_names_as_they_are(tmp_path: Path) -> None:
+    name = "a) R 1 1 (b\n\x1b"
+    with subprocess.Popen(
+        [
+            "python3",
+            "-c",
+            "import sys; open('/proc/self/comm', 'w').write(sys.argv[1]); print(flush=True); input()",
+            name,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stat = processes.scan("/proc").stats[process.pid]
+        process.communicate(b"\n")
+    assert (stat.name, stat.ppid) == (name, os.getpid())
