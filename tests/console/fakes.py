@@ -47,13 +47,15 @@ class FakeOperator:
     needs_typing: bool = False
     fail: Exception | None = None
     text: str = "stuck"
+    lane: str | None = None
 
     def _plan(self, verb: Verb, ticket: str | None, pid: int | None = None, subtree: int | None = None) -> Plan:
         if self.fail is not None:
             raise self.fail
         self.planned.append((verb, ticket, pid, subtree))
         return Plan(
-            verb, "gpu", ticket, "n", self.text, f"The hold is asked to stop, {self.text}.", (TARGET,), (WEAK,),
+            verb, "gpu", ticket, "n", self.lane or self.text,
+            f"the hold is asked to end its payload: {self.text}", (TARGET,), (WEAK,),
             (f"5007 {self.text}: a tmux server of another lane",), 38 * 1024**3, self.needs_typing, ticket or "pid",
         )  # fmt: skip
 
@@ -85,9 +87,10 @@ class FakeOperator:
         steps = (Step(5002, "asked", self.text), Step(5002, "terminated", "after 0.4 s"))
         for step in steps:
             progress(step)
+        common = {"at": "2030-01-02T03:04:06+00:00", "act": "50e4792f", "reason": reason}
         records = (
-            {"act": "a1", "kind": "intent", "reason": reason},
-            {"act": "a1", "kind": "outcome", "reason": reason},
+            {**common, "kind": "intent", "seq": 7, "hash": "6c75632a6c70060b"},
+            {**common, "kind": "outcome", "seq": 8, "hash": "a0bf3f5ace192990"},
         )
         return Outcome(0, f"ended, {self.text}", steps, 37 * 1024**3, records)
 

@@ -225,3 +225,15 @@ def test_any_line_is_a_row(text: str) -> None:
 
 def test_deep_nesting_is_shown_as_it_stands() -> None:
     assert parse_event("gpu", "[" * 100_000).kind == "?"
+
+
+def test_the_documentation_has_the_keys_in_force() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "console.md").read_text()
+    assert keys.markdown() in page
+    for key in keys.KEYS:
+        assert f"`{key.action}`" in page
+
+
+@pytest.mark.parametrize(("verdict", "role"), [("clean", "ok"), ("dirty", "warning"), ("unknown", "warning")])
+def test_a_release_is_green_only_when_it_was_clean(verdict: str, role: str) -> None:
+    assert parse_event("gpu", f'{{"event": "released", "verdict": "{verdict}"}}').role == role

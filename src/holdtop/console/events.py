@@ -34,6 +34,7 @@ class LogLine:
     kind: str
     ticket: str
     text: str
+    role: Role = "text"
 
 
 def parse_event(resource: str, text: str) -> LogLine:
@@ -47,7 +48,11 @@ def parse_event(resource: str, text: str) -> LogLine:
     rest = "  ".join(
         f"{key}={_value(value)}" for key, value in said.items() if key not in _SILENT and value not in ("", None)
     )
-    return LogLine(resource, _text(said, "at"), _text(said, "event"), _text(said, "ticket"), rest)
+    event = _text(said, "event")
+    role = _ROLES.get(event, "text")
+    if event == "released" and said.get("verdict") != "clean":
+        role = "warning"
+    return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), rest, role)
 
 
 def _text(said: dict[str, object], key: str) -> str:
@@ -62,11 +67,10 @@ def _value(value: object) -> str:
 def log_row(entry: LogLine, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
     instant = parse(entry.at)
     clock = f"{instant:%H:%M:%S}" if instant else " " * 8
-    role = _ROLES.get(entry.kind, "text")
     return line(
         Span(f" {clock} ", "muted"),
         Span(glyphs.column(entry.resource, 4) + " ", "muted"),
-        Span(glyphs.column(entry.kind, 10) + " ", role, role != "text"),
+        Span(glyphs.column(entry.kind, 10) + " ", entry.role, entry.role != "text"),
         Span(glyphs.column(short_id(entry.ticket), 14) + " ", "accent"),
         Span(glyphs.clean(entry.text, width), "muted" if entry.kind == "note" else "text"),
         selected=selected,

@@ -66,7 +66,7 @@ class NowScreen(Finding):
     def select(self, key: TicketKey | FlagKey) -> None:
         self._world.subject = key
         panel: Rows[Any] = self.board.flags if isinstance(key, FlagKey) else self.board.queue
-        panel.select(key)
+        panel.key = key
         self.home()
         self.look_again()
 

@@ -104,7 +104,7 @@ def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: boo
         Span(f"{size_text(node.rss_bytes, glyphs.dash):>{size}} "),
         Span(f"{size_text(node.gtt_bytes, closed):>{size}} ", "held" if node.gtt_bytes else "muted"),
         Span(f"{process.found_by:<7} ", "warning" if weak else "muted"),
-        Span(_branches(node, glyphs), "rule"),
+        Span(_branches(node, glyphs), "muted"),
         Span(_fold_mark(node, glyphs), "accent", True),
         Span(glyphs.clean(process.name, 32), "text", True),
         Span(" " + glyphs.clean(_arguments(process), width), "muted"),

@@ -70,6 +70,15 @@ class Panel(Widget):
     def on_resize(self) -> None:
         self.draw_all()
 
+    def wheel(self, by: int) -> None:
+        """The mouse's wheel was turned so many lines."""
+
+    def on_mouse_scroll_down(self) -> None:
+        self.wheel(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.wheel(-3)
+
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self.draw_all()

@@ -91,10 +91,6 @@ class Rows(Panel, Generic[T], can_focus=True):
             self.key = self.key_of(items[min(place, len(items) - 1)])
         self.look_again()
 
-    def select(self, key: Hashable) -> None:
-        self.key = key
-        self.look_again()
-
     def action_move(self, by: int) -> None:
         if self.items:
             place = min(len(self.items) - 1, max(0, self.index + by))
@@ -137,8 +133,5 @@ class Rows(Panel, Generic[T], can_focus=True):
         if event.y >= above and place < len(self.items):
             self.action_move(place - self.index)
 
-    def on_mouse_scroll_down(self) -> None:
-        self.action_move(3)
-
-    def on_mouse_scroll_up(self) -> None:
-        self.action_move(-3)
+    def wheel(self, by: int) -> None:
+        self.action_move(by)

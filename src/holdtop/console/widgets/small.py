@@ -70,11 +70,8 @@ class TextPanel(Panel):
             shown[-1] = line(Span(f" {self.look.glyphs.ellipsis} {below + 1} more lines below: PgDn", "info"))
         return shown
 
-    def on_mouse_scroll_down(self) -> None:
-        self.scroll_lines(3)
-
-    def on_mouse_scroll_up(self) -> None:
-        self.scroll_lines(-3)
+    def wheel(self, by: int) -> None:
+        self.scroll_lines(by)
 
 
 class Choice(Panel, can_focus=True):
