@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ def state(tmp_path: Path) -> Box:
     directory = tmp_path / "state"
     directory.mkdir(mode=0o2770)
     return Box(directory)
+
+
+@contextlib.contextmanager
+def napping() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", NAP]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def status(box: Box, *words: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -96,7 +106,7 @@ def test_held_with_its_tree_and_a_waiter(state: Box, tmp_path: Path) -> None:
 
 
 def test_a_stray_is_flagged_and_status_says_so(state: Box, tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", NAP]) as stray:
+    with napping() as stray:
         (tmp_path / str(stray.pid) / "fd").mkdir(parents=True)
         (tmp_path / str(stray.pid) / "fd" / "9").symlink_to("/dev/dri/renderD129")
         tree(tmp_path / str(stray.pid) / "fdinfo", {"9": fdinfo(7, resident_gtt="300 MiB")})
@@ -108,12 +118,11 @@ def test_a_stray_is_flagged_and_status_says_so(state: Box, tmp_path: Path) -> No
         assert [one["pid"] for one in said["leftovers"]] == [stray.pid]
         larger = status(state, environ={**roots, "HOLDTOP_STRAY_MIN_MIB": "400"})
         assert larger.returncode == 0
-        stray.kill()
 
 
 def test_hostile_text_reaches_no_terminal(state: Box) -> None:
     (state.queue).mkdir(mode=0o2770)
-    (state.queue / "t\n\x1b[31m[/red]").touch()
+    (state.queue / "t\n\x1b[31m[red]").touch()
     (state.queue / os.fsdecode(b"t\xff")).touch()
     running = state.run("sh", "-c", f"exec sleep {NAP} # {HOSTILE}", options=("--grace", "1s"))
     state.until_running()

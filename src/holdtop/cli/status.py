@@ -42,15 +42,15 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(args: argparse.Namespace) -> int:
     question = _question(args)
-    text = Text(ascii_only=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8")
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"  # a closed stdout is None
+    text = Text(ascii_only=encoding.lower().replace("-", "") != "utf8")
     if args.watch:
         return _watch(args, question, text)
     snapshot = look_once(**question, deadline=DEADLINE)
     if args.json:
-        print(json.dumps(to_mapping(snapshot)))
+        print(json.dumps(to_mapping(snapshot)), flush=True)
     else:
-        print("\n".join(text.sentences(snapshot) if args.plain else text.table(snapshot)))
-    sys.stdout.flush()
+        print("\n".join(text.sentences(snapshot) if args.plain else text.table(snapshot)), flush=True)
     return exit_status(snapshot)
 
 
@@ -92,11 +92,10 @@ def _watch(args: argparse.Namespace, question: _Question, text: Text) -> int:
         if snapshot is None or facts == shown:
             continue
         if args.json:
-            print(json.dumps(to_mapping(snapshot)))
+            print(json.dumps(to_mapping(snapshot)), flush=True)
         else:
             for mark, old, new in (("-", facts, shown or []), ("+", shown or [], facts)):
                 for line in (line for line in new if line not in old):
-                    print(f"{snapshot.taken_at} {mark} {line}")
-        sys.stdout.flush()
+                    print(f"{snapshot.taken_at} {mark} {line}", flush=True)
         shown = facts
     return 0

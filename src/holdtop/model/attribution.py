@@ -27,7 +27,10 @@ class Held:
 
     @property
     def device_bytes(self) -> int | None:
-        return None if self.gtt_bytes is None or self.vram_bytes is None else self.gtt_bytes + self.vram_bytes
+        """What is known of both together: at least so much. ``None`` when neither is known."""
+        if self.gtt_bytes is None and self.vram_bytes is None:
+            return None
+        return (self.gtt_bytes or 0) + (self.vram_bytes or 0)
 
 
 def attribute(uses: Uses, stats: Mapping[int, Stat]) -> dict[int, Held]:
