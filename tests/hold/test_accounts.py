@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.hold.lanes import NAP, Box, until
 
 DRIVER = str(Path(__file__).with_name("as_account.py"))

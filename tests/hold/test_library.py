@@ -11,10 +11,10 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
-from tests.hold.lanes import NAP, Box, sleepers, until
 
 from holdtop.errors import HoldError
 from holdtop.hold import Hold, run
+from tests.hold.lanes import NAP, Box, sleepers, until
 
 QUIET: dict[str, Any] = {"stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
 

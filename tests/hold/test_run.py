@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
 from holdtop.hold import stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
 STUBBORN = f"""
 sh -c 'trap "" TERM; sleep {NAP}' &

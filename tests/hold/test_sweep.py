@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.hold.lanes import NAP, Box, sleepers, until
 
 DRIVER = str(Path(__file__).with_name("sweep_driver.py"))

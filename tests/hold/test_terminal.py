@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
-from tests.hold.lanes import HOLDTOP, NAP, Box, sleepers, until
 
 from holdtop.payload.process import read_stat
+from tests.hold.lanes import HOLDTOP, NAP, Box, sleepers, until
 
 
 class Typist:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hold.lanes import HOLDTOP, Box, ended
 
 from holdtop.errors import UsageError
 from holdtop.hold import events, lane, token
@@ -22,6 +21,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.view import TokenFile
 from holdtop.payload.process import parse_stat
+from tests.hold.lanes import HOLDTOP, Box, ended
 
 ANY_TEXT = st.binary(max_size=200).map(lambda raw: raw.decode("utf-8", "surrogateescape")) | st.text(max_size=200)
 
@@ -64,7 +64,7 @@ def test_a_stat_line_is_read_right_whatever_the_name(name: bytes, pid: int, star
 def test_a_process_with_a_hostile_name_is_a_member_like_any_other(state: Box, tmp_path: Path) -> None:
     hostile = tmp_path / "a) R 1 1 (b\n[x"
     shutil.copy("/bin/sleep", hostile)
-    hold = state.run("sh", "-c", 'setsid "$0" 300 & exit 0', str(hostile), options=["--grace", "1"])
+    hold = state.run("sh", "-c", 'setsid "$0" 300 & sleep 0.5', str(hostile), options=["--grace", "1"])
     assert ended(hold)[0] == 0
     end = next(event for event in state.events() if event["event"] == "ended")
     assert any(fate["name"].startswith("a) R 1 1 (b") for fate in end["ended"])

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, rename
 from holdtop.hold.ticket import boot_id, now
 
 LOG = ".log"
@@ -36,7 +36,7 @@ def record(queue: Dir, event: str, ticket: str, **content: object) -> None:
     }
     with contextlib.suppress(OSError, Untrusted, HoldtopError), queue.sub(LOG, make=DIRECTORY_MODE) as log:
         _rotate(log)
-        log.append(EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
+        append(log, EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
 
 
 def tail(queue: Dir) -> Iterator[dict[str, object]]:
@@ -73,7 +73,7 @@ def _rotate(log: Dir) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         current = log.status(EVENTS)
         if current is not None and os.path.samestat(current, os.fstat(fd)):
-            log.rename(EVENTS, ROTATED)
+            rename(log, EVENTS, ROTATED)
     except BlockingIOError:
         return
     finally:

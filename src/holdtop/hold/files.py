@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from holdtop.errors import HoldError, PlaceError, StateDenied, StateWriteError
-from holdtop.payload import linux
 
 DIRECTORY_MODE = 0o2770
 STICKY_MODE = 0o3770
@@ -76,7 +75,7 @@ class Dir:
                 os.mkdir(name, 0o700, dir_fd=self.fd)
             fd = os.open(name, flags, dir_fd=self.fd)
             if os.fstat(fd).st_uid == os.geteuid():
-                self._share(fd, make)
+                _share(self.fd, fd, make)
             return Dir(fd, path)
         except OSError as error:
             refuse(error, path, "open or make the directory")
@@ -119,21 +118,13 @@ class Dir:
         """
         fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
         try:
-            self._share(fd, mode)
+            _share(self.fd, fd, mode)
             write_all(fd, data)
         except OSError:
             os.close(fd)
             self.remove(name)
             raise
         return fd
-
-    def _share(self, fd: int, mode: int) -> None:
-        """Mode whatever the umask, and this directory's group also where nobody set its setgid bit."""
-        group = os.fstat(self.fd).st_gid
-        if os.fstat(fd).st_gid != group:
-            with contextlib.suppress(PermissionError):  # we are not in that group: then it is not for sharing
-                os.fchown(fd, -1, group)
-        os.fchmod(fd, mode)
 
     def open_or_create(self, name: str, flags: int = os.O_RDONLY, *, mode: int = FILE_MODE) -> int:
         """Open, making the file when it is missing. O_CREAT comes second: in a sticky directory
@@ -146,37 +137,15 @@ class Dir:
                 os.close(self.create(name, mode=mode))
             return self.open(name, flags)
 
-    def append(self, name: str, data: bytes) -> None:
-        """Append whole lines with one write; a torn last line of somebody else swallows nothing of ours.
-
-        The file is for all members (mode 0660): each account appends to it.
-        """
-        fd = self.open_or_create(name, os.O_RDWR | os.O_APPEND, mode=SHARED_FILE_MODE)
-        try:
-            size = os.fstat(fd).st_size
-            torn = size and os.pread(fd, 1, size - 1) != b"\n"
-            write_all(fd, (b"\n" if torn else b"") + data)
-        finally:
-            os.close(fd)
-
     def replace(self, name: str, data: bytes) -> None:
         """Put ``data`` there in one step, whatever was there."""
         aside = aside_name()
         os.close(self.create(aside, data))
         try:
-            os.rename(aside, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            rename(self, aside, name)
         except OSError:
             self.remove(aside)
             raise
-
-    def rename(self, old: str, new: str) -> None:
-        os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-
-    def link(self, old: str, new: str) -> None:
-        os.link(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
-
-    def exchange(self, one: str, other: str) -> None:
-        linux.rename_special(self.fd, one, self.fd, other, linux.RENAME_EXCHANGE)
 
     def remove(self, name: str) -> bool:
         """Unlink; False when it was not there."""
@@ -205,6 +174,34 @@ class Dir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def append(directory: Dir, name: str, data: bytes) -> None:
+    """Append whole lines with one write; a torn last line of somebody else swallows nothing of ours.
+
+    The file is for all members (mode 0660): each account appends to it. Raises as ``Dir.open`` does.
+    """
+    fd = directory.open_or_create(name, os.O_RDWR | os.O_APPEND, mode=SHARED_FILE_MODE)
+    try:
+        size = os.fstat(fd).st_size
+        torn = size and os.pread(fd, 1, size - 1) != b"\n"
+        write_all(fd, (b"\n" if torn else b"") + data)
+    finally:
+        os.close(fd)
+
+
+def rename(directory: Dir, old: str, new: str) -> None:
+    """Within one directory; what had the new name is gone."""
+    os.rename(old, new, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+
+
+def _share(directory_fd: int, fd: int, mode: int) -> None:
+    """Mode whatever the umask, and the directory's group also where nobody set its setgid bit."""
+    group = os.fstat(directory_fd).st_gid
+    if os.fstat(fd).st_gid != group:
+        with contextlib.suppress(PermissionError):  # we are not in that group: then it is not for sharing
+            os.fchown(fd, -1, group)
+    os.fchmod(fd, mode)
 
 
 def aside_name() -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from holdtop.errors import LockTimeout
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, rename, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 
@@ -106,7 +106,7 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
             os.write(fd, data)
             if os.fstat(fd).st_size != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            queue.rename(aside, lines["id"])
+            rename(queue, aside, lines["id"])
         except OSError:
             queue.remove(aside)
             os.close(fd)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from holdtop.hold.files import Dir, Untrusted
+from holdtop.hold.files import Dir, Untrusted, append
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Report
@@ -40,7 +40,7 @@ def write(queue: Dir, ticket: TicketFile, report: Report, status: int, held_seco
         "left": describe_left(report),
     }
     with contextlib.suppress(OSError, Untrusted):
-        queue.append(RECEIPTS, (json.dumps(said) + "\n").encode())
+        append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
 
 
 def describe_left(report: Report) -> list[dict[str, object]]:

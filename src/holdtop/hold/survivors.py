@@ -15,7 +15,7 @@ from collections.abc import Collection
 from itertools import islice
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append
 from holdtop.hold.record import parse_processes
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import SurvivorRecord, TicketFile
@@ -48,7 +48,7 @@ def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
         survivors.replace(f"{ticket.id}.json", json.dumps(said).encode())
     lines = "".join(_shell_line(entry) for entry in left)
     with contextlib.suppress(OSError, Untrusted):
-        queue.append(SHELL_LIST, lines.encode("utf-8", "surrogateescape"))
+        append(queue, SHELL_LIST, lines.encode("utf-8", "surrogateescape"))
 
 
 def _shell_line(left: Left) -> str:

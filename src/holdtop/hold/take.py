@@ -42,7 +42,10 @@ class Taker:
     def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
         """Take what is free, recover a ghost, or say why neither can be done."""
         if found is not None and found.ghost:
-            held = self._recover(own, token_dir, found)
+            with token.pinned(token_dir, self.places.token_name) as pin:
+                ghost = token.look(token_dir, self.places.token_name)
+                same = pin and ghost and ghost.ghost and (ghost.device, ghost.inode) == (pin.st_dev, pin.st_ino)
+                held = self._recover(own, token_dir, ghost) if ghost and same else None
         elif found is None:
             held = self._take(own, lambda data: token.take(token_dir, self.places.token_name, data))
         else:

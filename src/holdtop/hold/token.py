@@ -6,14 +6,16 @@ take, under the lock, then unlinks: it never needs a successful write, and a tok
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted
+from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, rename
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload import linux
 
@@ -86,7 +88,7 @@ def _name_it(directory: Dir, aside: str, name: str) -> None:
     except OSError as error:
         if linux.exchange_possible(error):
             raise
-    directory.link(aside, name)
+    os.link(aside, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd, follow_symlinks=False)
     directory.remove(aside)
 
 
@@ -123,6 +125,24 @@ def _read(fd: int, path: str) -> TokenFile:
     return parse(data, token)
 
 
+@contextlib.contextmanager
+def pinned(directory: Dir, name: str) -> Iterator[os.stat_result | None]:
+    """Keep the token's inode from being used again while the block judges and exchanges it.
+
+    Gives its status, ``None`` when nothing lies there. Without this, the next lane's token could have the
+    number of the ghost that was just removed (ext4 hands it out again at once). Raises ``OSError``.
+    """
+    try:
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
 def parse(data: bytes, token: TokenFile) -> TokenFile:
     if not data:
         return replace(token, why="it is empty: a holder on a full disk, or a crash between create and write")
@@ -155,7 +175,7 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     fd = directory.create(aside, data)
     try:
         tickets.lock_life(fd)
-        directory.exchange(aside, name)
+        linux.rename_special(directory.fd, aside, directory.fd, name, linux.RENAME_EXCHANGE)
     except OSError as error:
         directory.remove(aside)
         os.close(fd)
@@ -175,14 +195,14 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
     if keep_as is None:
         directory.remove(aside)
     else:
-        directory.rename(aside, keep_as)
+        rename(directory, aside, keep_as)
     return OwnToken(directory, name, fd)
 
 
 def _swap_back(directory: Dir, aside: str, name: str) -> None:
     """A stranger's token came out: give it its name again, whatever happened to ours meanwhile."""
     try:
-        directory.exchange(aside, name)
+        linux.rename_special(directory.fd, aside, directory.fd, name, linux.RENAME_EXCHANGE)
     except FileNotFoundError:
         _name_it(directory, aside, name)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold import events, freeing, record, recovery, survivors
+from holdtop.hold import token as tokens
 from holdtop.hold.custody import other_holds
 from holdtop.hold.look import look
 from holdtop.hold.places import Places, resolve
@@ -95,22 +96,18 @@ def _pinned(places: Places, wanted: str | None = None) -> Iterator[str]:
 
     Raises ``GoneError``, or ``RefusedError`` when it is not the ``wanted`` one.
     """
-    with places.open_token_dir() as directory:
+    with contextlib.ExitStack() as stack:
         try:
-            fd = os.open(places.token_name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
-        except FileNotFoundError as error:
-            raise GoneError(
-                f"{places.token_path} does not exist: {places.resource} is free, nothing was done"
-            ) from error
+            directory = stack.enter_context(places.open_token_dir())
+            pin = stack.enter_context(tokens.pinned(directory, places.token_name))
         except OSError as error:
             raise RefusedError(f"{places.token_path}: {error.strerror}") from error
-    try:
-        found = mark(os.fstat(fd))
+        if pin is None:
+            raise GoneError(f"{places.token_path} does not exist: {places.resource} is free, nothing was done")
+        found = mark(pin)
         if wanted not in (None, found):
             raise RefusedError(f"{places.token_path} is not the token that was shown: look again")
         yield found
-    finally:
-        os.close(fd)
 
 
 def _freed(view: QueueView, stuck: list[Left]) -> str:

@@ -102,7 +102,7 @@ class Ending:
             extra = (m for m in recorded(self.known, found.table) if m.identity not in seen)
             found = Found((*found.members, *extra), found.spared, found.table)
         for member in found.members:
-            self._seen.setdefault(member.identity, member)
+            self._seen[member.identity] = member  # the newest: a name changes with an exec
         if self.reaper is None:
             # No kernel's word is to be had; a second empty look catches what forked under the first.
             self._empty_looks = 0 if found.members else self._empty_looks + 1
