@@ -106,12 +106,21 @@ def test_ctrl_c_ends_the_payload_once_and_the_hold_dies_of_it(state: Box, typist
 
 
 def test_ctrl_c_in_a_program_that_handles_it_goes_on(state: Box, typists: list[Typist]) -> None:
-    typist = Typist(hold(state, sys.executable, "-iq"))
+    code = """
+import sys, time
+try:
+    print("wor" + "king", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("inter" + "rupted", flush=True)
+sys.exit(int(input()))
+"""
+    typist = Typist(hold(state, sys.executable, "-c", code))
     typists.append(typist)
-    typist.read_until(">>> ")
+    typist.read_until("working")
     typist.type("\x03")
-    typist.read_until("KeyboardInterrupt")
-    typist.type("exit(5)\n")
+    typist.read_until("interrupted")
+    typist.type("5\n")
     assert os.waitstatus_to_exitcode(typist.ended()) == 5
 
 
