@@ -151,7 +151,8 @@ def test_dispositions_are_a_shells_own_whatever_the_starter_ignored(state: Box) 
     )
     line = [*HOLDTOP, "run", "--state-dir", str(state.state), "--", "grep", "SigIgn", "/proc/self/status"]
     done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, timeout=20)
-    assert done.stdout.split() == ["SigIgn:", "0000000000000000"]
+    # The C library keeps 32 and 33 for itself and lets nobody reset them; make starts its children with them ignored.
+    assert int(done.stdout.split()[1], 16) & ~(0b11 << 31) == 0
 
 
 def test_secrets_do_not_reach_the_state(state: Box) -> None:
