@@ -31,40 +31,47 @@ class Node:
 
 def nodes(members: Sequence[Process], folded: frozenset[int]) -> list[Node]:
     """The rows, parents before children; a member whose parent is none of them is a root."""
-    pids = {process.pid for process in members}
-    below: dict[int, list[Process]] = {}
-    roots = []
-    for process in members:
-        if process.ppid in pids and process.ppid != process.pid:
-            below.setdefault(process.ppid, []).append(process)
-        else:
-            roots.append(process)
+    roots, below = _links(members)
     rows: list[Node] = []
     stack: list[tuple[Process, tuple[bool, ...]]] = [(root, ()) for root in reversed(roots)]
-    seen: set[int] = set()
     while stack:
         process, trail = stack.pop()
-        if process.pid in seen:  # a record is foreign text: its parents may form a ring
-            continue
-        seen.add(process.pid)
         children = below.get(process.pid, [])
         shut = process.pid in folded and bool(children)
         part = list(_subtree(process, below)) if shut else [process]
         rows.append(_node(process, trail, part, len(children)))
         if not shut:
             last = len(children) - 1
-            for index in range(last, -1, -1):
-                stack.append((children[index], (*trail, index == last)))
+            stack += [(children[index], (*trail, index == last)) for index in range(last, -1, -1)]
     return rows
 
 
+def _links(members: Sequence[Process]) -> tuple[list[Process], dict[int, list[Process]]]:
+    """Roots, and children by pid. A record is foreign text: where its parents form a ring, the ring is cut."""
+    by_pid = {process.pid: process for process in members}
+    rooted: set[int] = set()
+    roots: list[Process] = []
+    below: dict[int, list[Process]] = {}
+    for process in by_pid.values():
+        path = {process.pid}
+        above = by_pid.get(process.ppid)
+        while above is not None and above.pid not in rooted and above.pid not in path:
+            path.add(above.pid)
+            above = by_pid.get(above.ppid)
+        in_a_ring = above is not None and above.pid == process.pid
+        if process.ppid in by_pid and not in_a_ring:
+            below.setdefault(process.ppid, []).append(process)
+        else:
+            roots.append(process)
+            rooted.add(process.pid)
+    return roots, below
+
+
 def _subtree(process: Process, below: dict[int, list[Process]]) -> Iterator[Process]:
-    stack, seen = [process], {process.pid}
+    stack = [process]
     while stack:
         yield (part := stack.pop())
-        fresh = [child for child in below.get(part.pid, []) if child.pid not in seen]
-        seen.update(child.pid for child in fresh)
-        stack += fresh
+        stack += below.get(part.pid, [])
 
 
 def _node(process: Process, trail: tuple[bool, ...], part: list[Process], children: int) -> Node:
