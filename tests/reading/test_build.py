@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.reading import views
-from tests.reading.views import GIB, MIB, OTHER, TICKET, at, raw, record, stat, table, ticket, token, user, uses, view
-
 from holdtop.hold.view import QueueEntry, RecordedProcess
 from holdtop.model.build import build, wanted
 from holdtop.model.raw import Look, Uses
 from holdtop.model.values import Payload, Resource, Snapshot, Ticket
+from tests.reading import views
+from tests.reading.views import GIB, MIB, OTHER, TICKET, at, raw, record, stat, table, ticket, token, user, uses, view
 
 
 def gpu(snapshot: Snapshot) -> Resource:

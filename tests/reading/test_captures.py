@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.reading.machines import CAPTURES, recorded
 
 from holdtop.model.values import Snapshot
 from holdtop.sampler import look_once
+from tests.reading.machines import CAPTURES, recorded
 
 GIB = 1024**3
 

@@ -6,6 +6,10 @@ import shlex
 from dataclasses import dataclass, field, replace
 
 import pytest
+
+from holdtop.model.build import build
+from holdtop.model.raw import Details, Look, Raw
+from holdtop.model.values import Flag, Severity
 from tests.reading import views
 from tests.reading.views import (
     GIB,
@@ -26,10 +30,6 @@ from tests.reading.views import (
     uses,
     view,
 )
-
-from holdtop.model.build import build
-from holdtop.model.raw import Details, Look, Raw
-from holdtop.model.values import Flag, Severity
 
 DEAD = ticket(locked=False, identity_alive=False)
 #: A hold of which only the payload is left, re-parented to init.

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reading.machines import CAPTURES, recorded, stat_line, tree
 
 from holdtop.model.raw import Client
-from holdtop.sources import fdinfo, host, metrics
+from holdtop.sources import fdinfo, gpu, host, metrics
 from holdtop.sources.cards import find
 from holdtop.sources.files import number
 from holdtop.sources.processes import parse_stat
 from holdtop.sources.roots import Roots
+from tests.reading.machines import CAPTURES, recorded, stat_line, tree
 
 NAMES = ("a) R 1 1 (b", "x)", ") ", "two words", "line\nline", "\x1b[2J", "", "((", "tab\tname")
 
@@ -180,8 +182,6 @@ def test_a_directory_in_a_files_place_has_a_reason(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 def test_meminfo_and_pressure_of_any_bytes(data: bytes) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as root:
         tree(Path(root), {"meminfo": data, "pressure/memory": data})
         readings = {**host.memory(Roots(proc=root)), **host.pressure(Roots(proc=root))}
@@ -231,8 +231,6 @@ def test_tctl_moves_with_its_number(tmp_path: Path) -> None:
 
 def test_cards_are_keyed_by_address_and_apus_come_first(tmp_path: Path) -> None:
     """Synthetic: the recorded APU as card1 beside the recorded card of its own as card0."""
-    import shutil
-
     for name in ("150e-strix-point", "dgpu-rx6900xt"):
         shutil.copytree(CAPTURES / name / "sys", tmp_path, dirs_exist_ok=True)
     tree(tmp_path / "class/drm", {"card0-DP-1/status": "connected\n", "card7/device/vendor": "0x8086\n"})
@@ -244,11 +242,20 @@ def test_cards_are_keyed_by_address_and_apus_come_first(tmp_path: Path) -> None:
 
 def test_kfd_decides_what_a_card_is(tmp_path: Path) -> None:
     """Synthetic: a card that looks like an APU's by its files, and has memory of its own by KFD."""
-    import shutil
-
     shutil.copytree(recorded("150e-strix-point").sys, tmp_path, dirs_exist_ok=True)
     properties = tmp_path / "class/kfd/kfd/topology/nodes/1/properties"
     text = properties.read_text()
     assert "local_mem_size 0" in text
     properties.write_text(text.replace("local_mem_size 0", "local_mem_size 17163091968"))
     assert [card.kind for card in find(str(tmp_path))] == ["gpu"]
+
+
+def test_a_suspended_card_is_not_woken(tmp_path: Path) -> None:
+    """The counters of its memory can be read at any time; busy, power and the metrics table would wake it."""
+    shutil.copytree(recorded("150e-strix-point").sys, tmp_path, dirs_exist_ok=True)
+    tree(tmp_path / "class/drm/card1/device", {"power/runtime_status": "suspended\n"})
+    (card,) = find(str(tmp_path))
+    found = {name: reading for _, read in gpu.sources(card) for name, reading in read().items()}
+    known = {name for name, reading in found.items() if reading.value is not None}
+    assert known == {"gtt_used_bytes", "gtt_total_bytes", "vram_used_bytes", "vram_total_bytes"}
+    assert "suspended" in (found["gpu_power_watts"].why or "")

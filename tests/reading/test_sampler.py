@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.hold.lanes import until
-from tests.reading.machines import recorded
 
 from holdtop.model.values import Snapshot
 from holdtop.sampler import Sampler, look_once
 from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import Source
 from holdtop.sources.roots import Roots
+from tests.hold.lanes import until
+from tests.reading.machines import recorded
 
 
 @pytest.fixture

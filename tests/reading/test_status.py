@@ -15,10 +15,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, until
-from tests.reading.machines import CAPTURES, fdinfo, tree
 
 import holdtop
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, until
+from tests.reading.machines import CAPTURES, fdinfo, tree
 
 SCHEMA = Path(holdtop.__file__).parents[2] / "docs" / "status.schema.json"
 HOSTILE = "[/red] \x1b]0;x\x07 \u202e a) R 1 1 (b\nsecond line"

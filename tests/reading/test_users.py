@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.reading.machines import fdinfo, stat_line, tree
 
 from holdtop.model.attribution import attribute
+from holdtop.model.raw import Client
 from holdtop.sources import processes, users
 from holdtop.sources.roots import Roots
+from tests.reading.machines import fdinfo, stat_line, tree
 
 KIB = 1024
 
@@ -169,3 +170,16 @@ def test_a_scan_sees_hostile_names_as_they_are(tmp_path: Path) -> None:
         stat = processes.scan("/proc").stats[process.pid]
         process.communicate(b"\n")
     assert (stat.name, stat.ppid) == (name, os.getpid())
+
+
+def test_a_pid_that_changed_hands_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read belongs to the one or the other process: to neither, then."""
+    roots = synthetic(tmp_path, {10: {3: (RENDER, fdinfo(7, resident_gtt="4 KiB"))}})
+    read = users._client
+
+    def replaced(path: str, pid: int) -> Client | None:
+        tree(tmp_path / "10", {"stat": stat_line(10, start=99)})
+        return read(path, pid)
+
+    monkeypatch.setattr(users, "_client", replaced)
+    assert users.scan(roots).users == {}
