@@ -247,3 +247,10 @@ def test_a_missing_reading_has_a_reason() -> None:
     snapshot = build(raw(devices=(), host_readings={}), None)
     assert {(r.value, r.why) for r in snapshot.readings.values()} == {(None, "no AMD GPU was found")}
     assert snapshot.taken_at == at("12:00:00")
+
+
+def test_without_a_process_table_no_tree_is_known() -> None:
+    snapshot = build(raw(table=None), None)
+    assert (gpu(snapshot).state, holder(snapshot).payload) == ("held", None)
+    assert snapshot.memory.payload_bytes is None
+    assert [flag.kind for flag in snapshot.flags] == []

@@ -57,7 +57,8 @@ def see(look: Look, facts: Facts) -> Seen:
     elif view.token and view.token.kind == "shell" and view.token.pid and view.token.pid in facts.forest.stats:
         own = frozenset({view.token.pid})
         members = dict.fromkeys(facts.forest.below(own), "descent")
-    payload = _payload(members, record, facts) if members or record else None
+    known = facts.raw.table is not None and (members or record)
+    payload = _payload(members, record, facts) if known else None
     late = (facts.raw.looks_why,) if facts.raw.looks_why else ()
     resource = Resource(
         name=view.resource,

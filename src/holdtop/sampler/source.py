@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 #: A source rests this many times longer than its read computed: none takes more than a twentieth of a CPU.
 REST = 19.0
+#: A read that has not returned after so many seconds hangs: nobody waits for it any more.
+HANGS = 1.5
 
 
 class Source(Generic[T]):
@@ -48,7 +50,8 @@ class Source(Generic[T]):
 
     def wait(self, until: float) -> None:
         """Until the read that was asked for is done, or the monotonic instant ``until``."""
-        if self._pending_since is not None:
+        silent = self.silent_for
+        if silent is not None and silent < HANGS:
             self._done.wait(max(0.0, until - time.monotonic()))
 
     def hurry(self) -> None:
