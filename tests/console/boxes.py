@@ -9,7 +9,9 @@ from holdtop.model.values import (
     Device,
     ExpectedStart,
     Flag,
+    Foreign,
     Memory,
+    NotTicket,
     Payload,
     Process,
     Reading,
@@ -169,6 +171,19 @@ QUIET = replace(
     resources=(resource("gpu", None),),
     flags=(),
     leftovers=(),
+)
+
+FOREIGN = replace(
+    BUSY,
+    flags=(),
+    resources=(
+        resource(
+            "gpu",
+            HOLDER,
+            foreign=(Foreign("lane-x.4711", 4711, "no ticket of ours"),),
+            not_tickets=(NotTicket("0000000099-1", "two links"),),
+        ),
+    ),
 )
 
 #: What a field may contain that means harm: markup, a link that acts, escapes, line ends, bidi, wide characters.

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.console.boxes import AT, BUSY, EVIL, QUIET, hostile
-from tests.console.fakes import FakeOperator
-
 from holdtop.config import Config
 from holdtop.console.start import start
 from holdtop.model.values import Snapshot
+from tests.console.boxes import AT, BUSY, EVIL, QUIET, hostile
+from tests.console.fakes import FakeOperator
 
 
 class Scene:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.console.boxes import BUSY, FLAGS, HOLDER, resource
-from tests.console.conftest import OnScreen, text_of
-from tests.console.fakes import FakeFeed, FakeOperator, console
 from textual.pilot import Pilot
 
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.screens.now import NowScreen
 from holdtop.errors import GoneError, RefusedError
 from holdtop.model.values import Flag, Snapshot
+from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, resource
+from tests.console.conftest import OnScreen, text_of
+from tests.console.fakes import FakeFeed, FakeOperator, console
 
 STUCK = replace(
     BUSY,
@@ -205,6 +205,7 @@ def _with(flag: Flag) -> Snapshot:
         (BUSY, ("j", "tab", "k"), ("kill", HOLDER.id, None, None)),  # the tree's root: the whole payload
         (BUSY, ("j", "tab", "down", "k"), ("kill", HOLDER.id, None, 5002)),  # an inner row: its subtree
         (BUSY, ("j", "down", "e"), ("evict", "0000000013-4013", None, None)),
+        (FOREIGN, ("j", "down", "e"), ("evict", "lane-x.4711", None, None)),
         (BUSY, ("j", "R"), ("recover", "gpu", None, None)),
         (_with(FLAGS[1]), ("J", "R"), ("recover", "gpu", None, None)),
     ],

@@ -5,14 +5,14 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from tests.console.boxes import EVIL, hostile
-from tests.console.conftest import OnScreen, text_of
-from tests.console.fakes import FakeOperator, console
 from textual.pilot import Pilot
 
 from holdtop.console.events import parse_event
 from holdtop.console.screens.now import NowScreen
 from holdtop.render import cells, clean
+from tests.console.boxes import EVIL, hostile
+from tests.console.conftest import OnScreen, text_of
+from tests.console.fakes import FakeOperator, console
 
 SIZE = (120, 40)
 

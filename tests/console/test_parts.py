@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.console.boxes import AT, BUSY, TREE, process
 
 from holdtop.console import keys, themes
 from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
@@ -21,6 +20,7 @@ from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.errors import ConfigError
 from holdtop.model.values import Memory, Reading
+from tests.console.boxes import AT, BUSY, TREE, process
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.console.boxes import BUSY, HOLDER, QUIET, readings, resource, ticket
-from tests.console.conftest import OnScreen, hold_against, text_of
-from tests.console.fakes import FakeFeed, console
+from textual.events import MouseScrollUp
 from textual.geometry import Region, Size
 from textual.pilot import Pilot
 
@@ -20,6 +18,9 @@ from holdtop.console.view.subject import FlagKey, TicketKey
 from holdtop.console.view.text import Line
 from holdtop.console.widgets.panel import Panel
 from holdtop.model.values import Snapshot, Ticket
+from tests.console.boxes import BUSY, FOREIGN, HOLDER, QUIET, readings, resource, ticket
+from tests.console.conftest import OnScreen, hold_against, text_of
+from tests.console.fakes import FakeFeed, console
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 LOG = (
@@ -143,7 +144,7 @@ def test_sort_by_lane(on_screen: OnScreen) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("s", "s")
-        lanes = [item.lane for item in app.screen.query_one(Board).queue.items]
+        lanes = [item.lane for item in app.world.tickets()]
         assert lanes == sorted(lanes, key=lambda lane: lane or "")
         assert "by lane" in text_of(app)
 
@@ -261,5 +262,61 @@ def test_recorded_roots_are_shown(on_screen: OnScreen) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await pilot.pause()
         assert "recorded: HOLDTOP_SYS=/box/sys" in text_of(app)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_other_entries_of_the_queue_are_shown_apart(on_screen: OnScreen) -> None:
+    app = console(FOREIGN)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("j", "down")
+        shown = " ".join(text_of(app).split())
+        assert "lane-x.4711 pid 4711, another tool's: no ticket of ours" in shown
+        assert "not believed: two links" in shown
+        assert "nobody waiting" in shown
+        assert app.world.subject == TicketKey("gpu", "lane-x.4711")
+
+    on_screen(app, (160, 45), script)
+
+
+def test_a_move_of_the_state_is_said(on_screen: OnScreen) -> None:
+    feed = FakeFeed()
+    app = console(BUSY, feed=feed)
+
+    async def script(pilot: Pilot[None]) -> None:
+        moved = resource("gpu", None, token_path="/var/lib/shared/gpu-token")
+        feed.on_snapshot(replace(BUSY, resources=(moved,)))
+        await pilot.pause(0.2)
+        assert "its state is now /var/lib/shared/gpu-token; before, /srv/hold/gpu-token" in text_of(app)
+
+    on_screen(app, (160, 45), script)
+
+
+def test_the_mouse_selects_and_scrolls(on_screen: OnScreen) -> None:
+    app = console(replace(BUSY, flags=()))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.click("#queue", offset=(10, 4))  # title, head, holder, first waiter, second waiter
+        assert app.world.subject == TicketKey("gpu", "0000000014-4014")
+        queue = app.screen.query_one(Board).queue
+        assert app.screen.focused is queue
+        queue.post_message(MouseScrollUp(queue, 5, 4, 0, -1, 0, False, False, False))
+        await pilot.pause()
+        assert app.world.subject == TicketKey("gpu", HOLDER.id)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_themes_are_switched_live(on_screen: OnScreen) -> None:
+    app = console(BUSY)
+
+    async def script(pilot: Pilot[None]) -> None:
+        for _ in range(len(app._setup.themes)):
+            await pilot.press("t", "k")
+            await pilot.pause(0.1)
+            await pilot.press("escape")
+        assert app.look.painter.theme.name == "dark"
+        assert "theme dark" in text_of(app)
 
     on_screen(app, (120, 40), script)

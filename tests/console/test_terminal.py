@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from tests.console.boxes import EVIL
 from tests.console.terminals import ENTER_SCREEN, LEAVE_SCREEN, MOUSE_OFF, ROOT, Terminal, terminal
 

@@ -9,7 +9,7 @@ from textual.message_pump import MessagePump
 
 from holdtop.console.feeds import Operator
 from holdtop.console.messages import ActEnded, PlanMade, StepTaken, tell
-from holdtop.console.view.subject import FlagKey, Subject, find_resource, find_ticket
+from holdtop.console.view.subject import FlagKey, Subject, find_entry, find_resource, find_ticket
 from holdtop.console.view.tree import Node
 from holdtop.errors import GoneError, HoldtopError, RefusedError
 from holdtop.model.values import Snapshot, Ticket
@@ -34,9 +34,10 @@ def planner(
     if verb == "kill":
         return _kill(operator, snapshot, ticket, subject, node, state_dir)
     if verb == "evict":
-        if ticket is None:
+        meant = ticket or find_entry(snapshot, subject)
+        if meant is None:
             raise RefusedError("evict: select a ticket of the queue first")
-        ticket_id = ticket.id
+        ticket_id = meant.id
         return lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir)
     name = _ghost(snapshot, subject)
     return lambda: operator.plan_recover(snapshot, name, state_dir=state_dir)

@@ -75,7 +75,8 @@ class Console(App[None]):
     def __init__(self, setup: Setup) -> None:
         super().__init__(ansi_color=True if setup.colorless else None)
         self._setup = setup
-        self.world = World(read_only=setup.read_only, troubles=setup.troubles)
+        # A served app has no authentication: whoever reaches the port would act.
+        self.world = World(read_only=setup.read_only or self.is_web, troubles=setup.troubles)
         self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
         self._feed = setup.feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
         self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
@@ -162,7 +163,7 @@ class Console(App[None]):
         self._now().say(f"theme {name}: {self._setup.themes[name].description}")
 
     def action_arm(self) -> None:
-        self.world.read_only = not self.world.read_only
+        self.world.read_only = self.is_web or not self.world.read_only
         self._now().look_again()
         self._now().say(
             "read-only: no act will be carried out" if self.world.read_only else "armed: acts are carried out"

@@ -56,7 +56,7 @@ class Board(Widget):
 
     def show(self, world: World) -> None:
         """Show the world as it is now; only lines that differ are drawn."""
-        self.queue.show(world.tickets())
+        self.queue.show([*world.tickets(), *world.entries()])
         self.flags.show(world.flags())
         self.processes.show(world.nodes())
         self.events.show_log()

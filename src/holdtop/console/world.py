@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from holdtop.console.events import LogLine
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.gauges import History
-from holdtop.console.view.queue import SORTS
+from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
-from holdtop.console.view.subject import Subject, flag_key, processes, ticket_key, tickets
+from holdtop.console.view.subject import Entry, Subject, entries, entry_key, flag_key, processes, ticket_key, tickets
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Process, Snapshot, Ticket
 
@@ -40,16 +40,31 @@ class World:
     def take(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the newest one. The first one selects the worst flag, else the holder."""
         first = self.snapshot is None
+        self._note_moves(snapshot)
         self.snapshot = snapshot
         self.history.add(snapshot)
         if first or (self.subject is None and not self.wanted):
             self.subject = worst(snapshot)
+
+    def _note_moves(self, snapshot: Snapshot) -> None:
+        """Say in the log when a resource's state has moved, as when a shared directory appears."""
+        before = {resource.name: resource.token_path for resource in self.snapshot.resources} if self.snapshot else {}
+        for resource in snapshot.resources:
+            if before.get(resource.name, resource.token_path) != resource.token_path:
+                words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
+                self.log.append(LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning"))
 
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
             return []
         shown = [ticket for ticket in tickets(self.snapshot) if ticket_matches(ticket, self.wanted)]
         return sorted(shown, key=SORTS[self.sort])
+
+    def entries(self) -> list[Entry]:
+        """What else lies in the queues."""
+        if self.snapshot is None:
+            return []
+        return [entry for entry in entries(self.snapshot) if entry_matches(entry, self.wanted)]
 
     def flags(self) -> list[Flag]:
         if self.snapshot is None:
@@ -71,6 +86,7 @@ class World:
         self.wanted = wanted.casefold()
         shown: list[Subject] = [flag_key(flag) for flag in self.flags()]
         shown += [ticket_key(ticket) for ticket in self.tickets()]
+        shown += [entry_key(entry) for entry in self.entries()]
         if self.subject not in shown:
             self.subject = shown[0] if shown else None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.resources import who
+from holdtop.console.view.subject import Entry
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Resource, Ticket
@@ -43,6 +44,10 @@ SORTS: dict[str, Callable[[Ticket], Any]] = {
     "lane": lambda ticket: (ticket.lane or "", ticket.position),
     "memory": lambda ticket: -((ticket.payload.gtt_bytes or 0) if ticket.payload else 0),
 }
+
+
+def entry_matches(entry: Entry, wanted: str) -> bool:
+    return any(wanted in word.casefold() for word in (entry.id, entry.resource, entry.why, str(entry.pid)))
 
 
 def matches(ticket: Ticket, wanted: str) -> bool:
@@ -84,6 +89,18 @@ def queue_row(ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, selected:
         Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
     return line(*spans, selected=selected)
+
+
+def entry_row(entry: Entry, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    pid = f"pid {entry.pid}, " if entry.pid is not None else ""
+    return line(
+        Span(f" {glyphs.state['unknown']} ", "warning"),
+        Span(f"{'':>2} "),
+        Span(glyphs.column(entry.resource, 3) + " ", "muted"),
+        Span(glyphs.column(entry.id, _lane_width(width)) + " "),
+        Span(glyphs.clean(pid + entry.why, width), "muted"),
+        selected=selected,
+    )
 
 
 def _gtt(gtt: int | None, wide: bool, glyphs: Glyphs) -> Span:

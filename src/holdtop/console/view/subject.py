@@ -27,8 +27,22 @@ class FlagKey:
 Subject = TicketKey | FlagKey
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something in a queue that is no ticket of ours, or none to be believed: shown apart, evicted by name."""
+
+    resource: str
+    id: str
+    pid: int | None
+    why: str
+
+
 def ticket_key(ticket: Ticket) -> TicketKey:
     return TicketKey(ticket.resource, ticket.id)
+
+
+def entry_key(entry: Entry) -> TicketKey:
+    return TicketKey(entry.resource, entry.id)
 
 
 def flag_key(flag: Flag) -> FlagKey:
@@ -41,6 +55,18 @@ def tickets(snapshot: Snapshot) -> Iterator[Ticket]:
         if resource.holder is not None:
             yield resource.holder
         yield from resource.waiting
+
+
+def entries(snapshot: Snapshot) -> Iterator[Entry]:
+    for resource in snapshot.resources:
+        for foreign in resource.foreign:
+            yield Entry(resource.name, foreign.name, foreign.pid, f"another tool's: {foreign.why}")
+        for entry in resource.not_tickets:
+            yield Entry(resource.name, entry.name, None, f"not believed: {entry.why}")
+
+
+def find_entry(snapshot: Snapshot, subject: Subject | None) -> Entry | None:
+    return next((entry for entry in entries(snapshot) if entry_key(entry) == subject), None)
 
 
 def find_ticket(snapshot: Snapshot, subject: Subject | None) -> Ticket | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import WIDE, command_text, short_id, why_waiting
-from holdtop.console.view.subject import Subject, find_flag, find_resource, find_ticket, processes
+from holdtop.console.view.subject import Subject, find_entry, find_flag, find_resource, find_ticket, processes
 from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, process_age
 from holdtop.model.values import Process, Snapshot, Ticket
@@ -161,6 +161,8 @@ def tree_words(snapshot: Snapshot, subject: Subject | None) -> list[str]:
         return [sentence, *_particulars(ticket)]
     if ticket is not None:
         return ["No process of it is known.", *_particulars(ticket)]
+    if (entry := find_entry(snapshot, subject)) is not None:
+        return [f"{entry.id} is {entry.why}", "It is left alone; evict removes it from the queue."]
     if flag is not None:
         named = ", ".join(map(str, flag.pids))
         return [f"{flag.text} {f'(pid {named})' if named else ''}", flag.remedy]

@@ -11,9 +11,9 @@ from holdtop.console.view.flags import ROWS, flag_rows
 from holdtop.console.view.gauges import gauge_lines, gauge_strip
 from holdtop.console.view.header import header
 from holdtop.console.view.memory import headroom, memory_lines
-from holdtop.console.view.queue import queue_head, queue_row
+from holdtop.console.view.queue import entry_row, queue_head, queue_row
 from holdtop.console.view.resources import resource_lines
-from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key
+from holdtop.console.view.subject import Entry, FlagKey, TicketKey, flag_key
 from holdtop.console.view.text import Line, Span, line, title, wrapped
 from holdtop.console.view.tree import Node, tree_detail, tree_head, tree_row, tree_words
 from holdtop.console.widgets.panel import Look, Panel
@@ -74,23 +74,25 @@ class GaugePanel(_Shown):
         return [title("Device", device, width, glyphs), *drawn]
 
 
-class QueuePanel(Rows[Ticket]):
+class QueuePanel(Rows[Ticket | Entry]):
     NAME = "Queue"
 
     def __init__(self, look: Look, world: World) -> None:
         super().__init__(look, id="queue")
         self.world = world
 
-    def key_of(self, item: Ticket) -> TicketKey:
-        return ticket_key(item)
+    def key_of(self, item: Ticket | Entry) -> TicketKey:
+        return TicketKey(item.resource, item.id)
 
-    def draw(self, item: Ticket, width: int, selected: bool) -> Sequence[Line]:
+    def draw(self, item: Ticket | Entry, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
         chosen = selected and self.key_of(item) == self.world.subject
+        if isinstance(item, Entry):
+            return (entry_row(item, width, self.look.glyphs, selected=chosen),)
         return (queue_row(item, now, width, self.look.glyphs, selected=chosen),)
 
     def detail(self) -> str:
-        waiting = sum(1 for ticket in self.items if ticket.state == "waiting")
+        waiting = sum(1 for item in self.items if isinstance(item, Ticket) and item.state == "waiting")
         sort = "" if self.world.sort == "position" else f" by {self.world.sort}"
         return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
 
