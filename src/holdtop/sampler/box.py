@@ -126,7 +126,7 @@ class Box:
             boot_id=read_text(f"{self._roots.proc}/sys/kernel/random/boot_id") or None,
             taken_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             at=time.monotonic(),
-            since_boot=self._since_boot(),
+            since_boot=_since_boot(self._roots),
             ticks_per_second=_TICKS,
             uid=os.geteuid(),
             initial_pidns=_initial_pidns() if self._roots.live else None,
@@ -136,25 +136,13 @@ class Box:
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
             uses=_newest(self._uses, None) if self._uses else None,
-            no_card_why=self._no_card_why(),
+            no_card_why=_no_card_why(self._cards),
             details=details,
             users=names,
             containment=("subreaper", "marker"),
             roots=self._roots.said,
             limits=self._limits,
         )
-
-    def _since_boot(self) -> float:
-        if self._roots.live:
-            return time.clock_gettime(time.CLOCK_BOOTTIME)
-        with contextlib.suppress(ValueError, IndexError):
-            return float(read_text(f"{self._roots.proc}/uptime").split()[0])
-        return 0.0
-
-    def _no_card_why(self) -> str:
-        if self._cards is None:
-            return "no sensor was asked"
-        return "no AMD GPU was found" if self._cards.newest else _unanswered(self._cards)
 
     def _looks_why(self) -> str | None:
         silent = self._looks.silent_for
@@ -196,3 +184,18 @@ def _initial_pidns() -> bool | None:
         return os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PIDNS
     except OSError:
         return None
+
+
+def _no_card_why(found: Source[list[Card]] | None) -> str:
+    if found is None:
+        return "no sensor was asked"
+    return "no AMD GPU was found" if found.newest else _unanswered(found)
+
+
+def _since_boot(roots: Roots) -> float:
+    """Seconds, suspends counted; of a recording what its ``uptime`` says, and 0 when that is missing."""
+    if roots.live:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    with contextlib.suppress(ValueError, IndexError):
+        return float(read_text(f"{roots.proc}/uptime").split()[0])
+    return 0.0
