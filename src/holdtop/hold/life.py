@@ -21,6 +21,7 @@ from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.take import MovedElsewhere
 from holdtop.hold.ticket import Wish, now
+from holdtop.hold.view import CONTAINMENT
 from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
 from holdtop.payload.custody import Custody, NoCustody
@@ -34,8 +35,6 @@ from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
 from holdtop.payload.supervisor import Result, Supervisor
 
-#: What catches members on this box, strongest first.
-CONTAINMENT = ("subreaper", "marker")
 TICKET_MARK = "HOLDTOP_TICKET_"
 
 

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+#: What catches a payload's members on this box, strongest first.
+CONTAINMENT = ("subreaper", "marker")
+
 Rule = Literal["flag", "variables", "state-dir-variable", "default-state-dir", "home"]
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from holdtop.hold.view import CONTAINMENT
 from holdtop.model.build import wanted
 from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
 from holdtop.model.values import Device, Reading
@@ -139,7 +140,7 @@ class Box:
             no_card_why=_no_card_why(self._cards),
             details=details,
             users=names,
-            containment=("subreaper", "marker"),
+            containment=CONTAINMENT,
             roots=self._roots.said,
             limits=self._limits,
         )
