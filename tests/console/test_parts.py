@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from holdtop.console import keys, themes
 from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
-from holdtop.console.events import parse_event
+from holdtop.console.events import LogLine, parse_event
+from holdtop.console.feeds import LogFeed, in_order
 from holdtop.console.view.gauges import GAUGES, figure, graph
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
 from holdtop.console.view.memory import memory_lines, parts
+from holdtop.console.view.queue import queue_row
 from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.errors import ConfigError
 from holdtop.model.values import Memory, Reading
-from tests.console.boxes import AT, BUSY, TREE, process
+from tests.console.boxes import AT, BUSY, HOLDER, TREE, process
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
@@ -237,3 +239,31 @@ def test_the_documentation_has_the_keys_in_force() -> None:
 @pytest.mark.parametrize(("verdict", "role"), [("clean", "ok"), ("dirty", "warning"), ("unknown", "warning")])
 def test_a_release_is_green_only_when_it_was_clean(verdict: str, role: str) -> None:
     assert parse_event("gpu", f'{{"event": "released", "verdict": "{verdict}"}}').role == role
+
+
+def test_lines_of_two_logs_stand_in_order() -> None:
+    lines = [
+        parse_event("gpu", '{"at": "2030-01-02T03:00:00+00:00", "event": "a"}'),
+        parse_event("gpu", "no event"),
+        parse_event("gpu", '{"at": "2030-01-02T05:00:00+00:00", "event": "d"}'),
+        parse_event("npu", '{"at": "2030-01-02T05:30:00+02:00", "event": "b"}'),
+    ]
+    assert [line.kind for line in in_order(lines)] == ["a", "?", "b", "d"]
+
+
+def test_a_ghost_is_named_in_its_row() -> None:
+    for width in (80, 140):
+        drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost=True)
+        assert "ghost" in "".join(span.text for span in drawn.spans)
+        assert drawn.spans[0].text == " ✖ "
+
+
+def test_logs_are_followed_where_the_resources_say(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    log.write_text('{"event": "taken"}\n')
+    told: list[LogLine] = []
+    feed = LogFeed(told.extend)
+    feed.follow({"gpu": str(log)})
+    assert [line.kind for line in feed.poll()] == ["taken"]
+    feed.follow({"gpu": str(tmp_path / "elsewhere")})
+    assert [line.kind for line in feed.poll()] == ["note"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from holdtop.console.events import LogLine, parse_event
 from holdtop.console.follow import Follower, Note
+from holdtop.console.view.when import parse
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
 
@@ -88,4 +89,15 @@ class LogFeed:
                     lines.append(LogLine(label, "", "note", "", f"{path}: {said.text}"))
                 else:
                     lines.append(parse_event(label, said.text))
-        return lines
+        return in_order(lines)
+
+
+def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Lines of several logs by their instants; a line without one stays behind the one it followed."""
+    last: dict[str, float] = {}
+    dated = []
+    for line in lines:
+        if (instant := parse(line.at)) is not None:
+            last[line.resource] = instant.timestamp()
+        dated.append((last.get(line.resource, 0.0), line))
+    return [line for _, line in sorted(dated, key=lambda pair: pair[0])]

@@ -66,6 +66,11 @@ class World:
             return []
         return [entry for entry in entries(self.snapshot) if entry_matches(entry, self.wanted)]
 
+    def ghosts(self) -> set[str]:
+        """Resources whose holder is dead."""
+        resources = self.snapshot.resources if self.snapshot else ()
+        return {resource.name for resource in resources if resource.state == "ghost"}
+
     def flags(self) -> list[Flag]:
         if self.snapshot is None:
             return []

@@ -70,22 +70,26 @@ def _lane_width(width: int) -> int:
     return 14 if width < WIDE else 20
 
 
-def queue_row(ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
-    wide, role = width >= WIDE, _STATE_ROLES[ticket.state]
+def queue_row(
+    ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, ghost: bool = False, selected: bool = False
+) -> Line:
+    """``ghost``: the ticket's token is there and its hold is dead."""
+    wide, role = width >= WIDE, "critical" if ghost else _STATE_ROLES[ticket.state]
+    state = "ghost" if ghost else ticket.state
     gtt = ticket.payload.gtt_bytes if ticket.payload else None
     left, left_role = _left(ticket, now)
     spans = [
-        Span(f" {glyphs.state[ticket.state]} ", role),
+        Span(f" {glyphs.state[state]} ", role),
         Span(f"{ticket.position or '':>2} ", "muted"),
         Span(glyphs.column(ticket.resource, 3) + " ", "muted"),
         Span(glyphs.column(ticket.lane or glyphs.dash, _lane_width(width)) + " ", "text", ticket.position == 0),
         Span(glyphs.column(who(ticket), 7) + " "),
-        *([Span(f"{ticket.state:<9}", role)] if wide else []),
+        *([Span(f"{state:<9}", role)] if wide else []),
         Span(f"{coarse(age(ticket), glyphs.dash):>6} "),
         Span(f"{left:>{7 if wide else 6}} ", left_role),
         _gtt(gtt, wide, glyphs),
         *([Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted")] if wide else []),
-        *_remark(ticket, wide, glyphs),
+        *_remark(ticket, state, wide, glyphs),
         Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
     return line(*spans, selected=selected)
@@ -108,12 +112,12 @@ def _gtt(gtt: int | None, wide: bool, glyphs: Glyphs) -> Span:
     return Span(text, "held" if gtt else "muted")
 
 
-def _remark(ticket: Ticket, wide: bool, glyphs: Glyphs) -> list[Span]:
+def _remark(ticket: Ticket, state: str, wide: bool, glyphs: Glyphs) -> list[Span]:
     """What must not be overlooked, before the command."""
     if ticket.being_ended_by is not None:
         return [Span(f"being ended by {glyphs.clean(ticket.being_ended_by, 16)} ", "warning", True)]
-    if ticket.state in ("paused", "ending") and not wide:
-        return [Span(f"{ticket.state} ", "warning", True)]
+    if state in ("ghost", "paused", "ending") and not wide:
+        return [Span(f"{state} ", "critical" if state == "ghost" else "warning", True)]
     return []
 
 

@@ -89,7 +89,8 @@ class QueuePanel(Rows[Ticket | Entry]):
         chosen = selected and self.key_of(item) == self.world.subject
         if isinstance(item, Entry):
             return (entry_row(item, width, self.look.glyphs, selected=chosen),)
-        return (queue_row(item, now, width, self.look.glyphs, selected=chosen),)
+        ghost = item.position == 0 and item.resource in self.world.ghosts()
+        return (queue_row(item, now, width, self.look.glyphs, ghost=ghost, selected=chosen),)
 
     def detail(self) -> str:
         waiting = sum(1 for item in self.items if isinstance(item, Ticket) and item.state == "waiting")
