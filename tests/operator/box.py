@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.hold.lanes import Box
-
 from holdtop.hold.look import look
 from holdtop.hold.places import resolve
 from holdtop.hold.stop import user_name
@@ -26,6 +24,7 @@ from holdtop.model.values import (
 )
 from holdtop.payload.members import real_uid
 from holdtop.payload.process import ProcessTable, Stat
+from tests.hold.lanes import Box
 
 
 def process(stat: Stat, found_by: FoundBy = "descent", gtt_bytes: int | None = 1 << 30) -> Process:

@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.hold.lanes import NAP, Box, ended, until
-from tests.operator.box import audited, kinds, process, shown
 
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold.look import look
@@ -17,6 +15,8 @@ from holdtop.hold.places import resolve
 from holdtop.operator import execute, plan_evict, plan_recover
 from holdtop.operator.recover import INITIAL_PIDNS
 from holdtop.payload.process import Identity, Pinned, ProcessTable, read_stat
+from tests.hold.lanes import NAP, Box, ended, until
+from tests.operator.box import audited, kinds, process, shown
 
 
 def test_a_waiting_ticket_goes_and_nothing_else(state: Box) -> None:

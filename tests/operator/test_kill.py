@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.hold.lanes import NAP, Box, ended, until
-from tests.operator.box import audited, kinds, process, shown
 
 from holdtop.errors import GoneError, RefusedError
 from holdtop.operator import ask, execute, plan_kill
 from holdtop.operator.values import Step
 from holdtop.payload.process import ProcessTable, read_stat
+from tests.hold.lanes import NAP, Box, ended, until
+from tests.operator.box import audited, kinds, process, shown
 
 
 def alive(pid: int) -> bool:

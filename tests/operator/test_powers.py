@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hold.lanes import NAP, Box, ended
-from tests.operator.box import kinds, process, shown
 
 from holdtop import config
 from holdtop.errors import RefusedError
@@ -21,6 +19,8 @@ from holdtop.model.values import FoundBy
 from holdtop.operator import execute, plan_kill
 from holdtop.operator.actor import refuse_unless_heeded, with_powers_of
 from holdtop.payload.process import Stat, read_stat
+from tests.hold.lanes import NAP, Box, ended
+from tests.operator.box import kinds, process, shown
 
 STRANGER = 54321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: acts with another account's powers")

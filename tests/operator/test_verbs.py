@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, until
 from tests.operator.box import audited, kinds
 
