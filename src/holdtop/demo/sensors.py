@@ -17,6 +17,8 @@ from holdtop.demo.world import World
 SCAN_OUT = 14 * 1024**2
 #: The little that every client keeps in the carve-out, in KiB.
 VRAM_KIB = 5348
+#: RAM of the recorded Strix Halo that the kernel has, in KiB (124.9 GiB of 128 GB).
+RAM = 130_967_142
 #: RAM that everything but the device uses, as a part of all RAM.
 OTHER_RAM = 0.13
 #: A program's memory grows for this long after its start, in seconds.
@@ -62,10 +64,9 @@ class Sensors:
         put(self._k10temp / "temp1_input", f"{round(self._tctl * 8) * 125}\n")
 
     def _write_proc(self, used: int) -> None:
-        total = 2 * self.pool >> 10
-        available = int(total * (1 - OTHER_RAM)) - (used >> 10)
+        available = int(RAM * (1 - OTHER_RAM)) - (used >> 10)
         meminfo = {
-            "MemTotal": total,
+            "MemTotal": RAM,
             "MemFree": available // 2,
             "MemAvailable": available,
             "Buffers": 204800,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 #: The descriptor under which a process of the demo "has" the render node open.
 DEVICE_FD = 99
-#: The recorded tree: the fullest one of an APU.
-RECORDING = "150e-strix-point"
+#: The recorded trees, later over earlier: the fullest one of an APU, with the sizes of a 128 GB Strix Halo in it.
+RECORDINGS = ("150e-strix-point", "1586-strix-halo-gtt-96g")
 #: The program's copies; a lane's command is ``python3 NAME.py``.
 PROGRAMS = ("finetune", "loader", "writer", "serve", "evaluate", "embed", "bench", "notebook", "transcribe")
 
@@ -41,8 +41,9 @@ class World:
         with resources.as_file(package / "program.py") as program:
             for name in PROGRAMS:
                 shutil.copy(program, self.work / f"{name}.py")
-        with resources.as_file(package / "captures" / RECORDING / "sys") as recorded:
-            shutil.copytree(recorded, self.sys, symlinks=True)
+        for name in RECORDINGS:
+            with resources.as_file(package / "captures" / name / "sys") as recorded:
+                shutil.copytree(recorded, self.sys, symlinks=True, dirs_exist_ok=True)
         for path in (self.sys, *self.sys.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o700 if path.is_dir() else 0o600)
