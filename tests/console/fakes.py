@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdtop.console.app import Console, Setup
-from holdtop.console.keys import KEYS
+from holdtop.console.keys import table
 from holdtop.console.themes import load, packaged
 from holdtop.console.view.glyphs import UNICODE, Glyphs
 from holdtop.errors import RefusedError
@@ -104,6 +104,8 @@ def console(
     glyphs: Glyphs = UNICODE,
     read_only: bool = False,
     colorless: bool = False,
+    remapped: dict[str, str] | None = None,
+    troubles: tuple[str, ...] = (),
 ) -> Console:
     """The real program on a fake feed."""
     feed = feed or FakeFeed()
@@ -114,8 +116,8 @@ def console(
         Setup(
             feed=feed.made,
             operator=operator or FakeOperator(),
-            keys=KEYS,
-            remapped={},
+            keys=table(remapped or {}),
+            remapped=remapped or {},
             themes=themes.loaded,
             theme=theme,
             glyphs=glyphs,
@@ -123,5 +125,6 @@ def console(
             logs={},
             read_only=read_only,
             colorless=colorless,
+            troubles=troubles,
         )
     )

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from holdtop.console.board import Board
 from holdtop.console.events import parse_event
 from holdtop.console.feeds import LogFeed
+from holdtop.console.screens.act import ActScreen
 from holdtop.console.view.glyphs import ASCII
 from holdtop.console.view.subject import FlagKey, TicketKey
 from holdtop.console.view.text import Line
@@ -318,5 +319,30 @@ def test_themes_are_switched_live(on_screen: OnScreen) -> None:
             await pilot.press("escape")
         assert app.look.painter.theme.name == "dark"
         assert "theme dark" in text_of(app)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_remapped_key_acts_and_is_shown(on_screen: OnScreen) -> None:
+    app = console(BUSY, remapped={"kill": "x"})
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert " x End tree" in text_of(app)
+        await pilot.press("k")
+        assert not isinstance(app.screen, ActScreen)
+        await pilot.press("x")
+        assert isinstance(app.screen, ActScreen)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_theme_that_failed_is_said_and_stays_in_the_help(on_screen: OnScreen) -> None:
+    app = console(BUSY, troubles=("theme /x/mine.toml: [colors] lacks text",))
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert "mine.toml: [colors] lacks text" in text_of(app)
+        await pilot.press("question_mark")
+        await pilot.pause(0.2)
+        assert "mine.toml: [colors] lacks text" in text_of(app)
 
     on_screen(app, (120, 40), script)

@@ -99,8 +99,6 @@ class Console(App[None]):
         self._logs.start()
         self._feed.start()
         self.set_interval(1.0, self._listen)
-        if self._setup.troubles:
-            self._now().say(f"{self._setup.troubles[0]} (? shows all)")
 
     def on_unmount(self) -> None:
         self._feed.stop()
@@ -129,20 +127,21 @@ class Console(App[None]):
         self.world.take(message.snapshot)
         paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
         self._logs.follow(paths | self._setup.logs)
-        self._now().look_again()
-        if first:
-            self._now().home()
+        if (screen := self._now()).ready:
+            screen.look_again()
+            if first:
+                screen.home()
 
     def on_log_grew(self, message: LogGrew) -> None:
         self.world.add_log(message.lines)
         for screen in self.screen_stack:
-            if isinstance(screen, Finding):
+            if isinstance(screen, Finding) and screen.ready:
                 screen.look_again()
 
     def _listen(self) -> None:
         """Say so when no snapshot comes: a source that hangs must be seen to age."""
         silent = time.monotonic() - self._heard
-        if silent >= STALE_AFTER:
+        if silent >= STALE_AFTER and self._now().ready:
             self.world.silent_for = silent
             self._now().look_again()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from holdtop.console.events import LogLine
 from holdtop.console.view.flags import matches as flag_matches
@@ -57,8 +58,7 @@ class World:
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
             return []
-        shown = [ticket for ticket in tickets(self.snapshot) if ticket_matches(ticket, self.wanted)]
-        return sorted(shown, key=SORTS[self.sort])
+        return _tickets(_Same(self.snapshot), self.wanted, self.sort)
 
     def entries(self) -> list[Entry]:
         """What else lies in the queues."""
@@ -80,11 +80,7 @@ class World:
         """The rows of the tree. A filter shows the matching processes only, without their parents."""
         if self.snapshot is None:
             return []
-        members = processes(self.snapshot, self.subject)
-        if self.wanted:
-            found = [process for process in members if _process_matches(process, self.wanted)]
-            members = tuple(found) or members
-        return nodes(members, self.folded)
+        return _nodes(_Same(self.snapshot), self.subject, self.wanted, self.folded)
 
     def filter(self, wanted: str) -> None:
         """Show only what contains ``wanted``. What is hidden by it is no longer what the keys act on."""
@@ -109,3 +105,32 @@ def worst(snapshot: Snapshot) -> Subject | None:
 def _process_matches(process: Process, wanted: str) -> bool:
     words = (str(process.pid), process.name, process.user or "", *process.command)
     return any(wanted in word.casefold() for word in words)
+
+
+class _Same:
+    """A snapshot by its identity: what follows from it is worked out once, not at every key."""
+
+    __slots__ = ("snapshot",)
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.snapshot is self.snapshot
+
+    def __hash__(self) -> int:
+        return id(self.snapshot)
+
+
+@lru_cache(maxsize=1)
+def _tickets(same: _Same, wanted: str, sort: str) -> list[Ticket]:
+    shown = [ticket for ticket in tickets(same.snapshot) if not wanted or ticket_matches(ticket, wanted)]
+    return sorted(shown, key=SORTS[sort])
+
+
+@lru_cache(maxsize=1)
+def _nodes(same: _Same, subject: Subject | None, wanted: str, folded: frozenset[int]) -> list[Node]:
+    members = processes(same.snapshot, subject)
+    if wanted:
+        members = tuple(process for process in members if _process_matches(process, wanted)) or members
+    return nodes(members, folded)

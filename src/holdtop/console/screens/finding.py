@@ -21,6 +21,11 @@ class Finding(Screen[None]):
         super().__init__()
         self._world = world
 
+    @property
+    def ready(self) -> bool:
+        """Whether its widgets are there: a message of a thread may come before them."""
+        return bool(self.query("#find"))
+
     def look_again(self) -> None:
         """Show the world as it is now."""
         raise NotImplementedError

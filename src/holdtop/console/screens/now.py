@@ -45,11 +45,13 @@ class NowScreen(Finding):
 
     def compose(self) -> ComposeResult:
         ranked = sorted((key.rank, key.shown, key.label) for key in self._keys if key.rank is not None)
+        troubles = self._world.troubles
+        note = f"{troubles[0]} (? shows all)" if troubles else ""
         yield Board(
             self._look,
             self._world,
             Field(placeholder="show only rows that contain", id="find", compact=True),
-            FooterPanel(self._look, [(shown, label) for _, shown, label in ranked]),
+            FooterPanel(self._look, [(shown, label) for _, shown, label in ranked], note),
         )
 
     @property

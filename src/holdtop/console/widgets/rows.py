@@ -47,6 +47,8 @@ class Rows(Panel, Generic[T], can_focus=True):
         self.items: Sequence[T] = ()
         self.key: Hashable = None
         self._top = 0
+        #: Where the cursor's row was last: it is looked for elsewhere only when it is not there.
+        self._at = 0
 
     # What a subclass says
 
@@ -74,10 +76,14 @@ class Rows(Panel, Generic[T], can_focus=True):
     @property
     def index(self) -> int:
         """Where the cursor is; 0 when its row is gone."""
-        for index, item in enumerate(self.items):
-            if self.key_of(item) == self.key:
-                return index
-        return 0
+        return max(0, self._find())
+
+    def _find(self) -> int:
+        """The place of the cursor's row; -1 when it is gone."""
+        if not 0 <= self._at < len(self.items) or self.key_of(self.items[self._at]) != self.key:
+            keys = map(self.key_of, self.items)
+            self._at = next((index for index, key in enumerate(keys) if key == self.key), -1)
+        return self._at
 
     @property
     def current(self) -> T | None:
@@ -87,7 +93,7 @@ class Rows(Panel, Generic[T], can_focus=True):
         """Show these. The cursor stays with its row; when that is gone, it stays at its place."""
         place = self.index
         self.items = items
-        if items and all(self.key_of(item) != self.key for item in items):
+        if items and self._find() < 0:
             self.key = self.key_of(items[min(place, len(items) - 1)])
         self.look_again()
 

@@ -26,11 +26,14 @@ class FooterPanel(Panel):
 
     SURFACE = "panel"
 
-    def __init__(self, look: Look, keys: Sequence[tuple[str, str]], *, id: str = "footer") -> None:
-        super().__init__(look, id=id)
+    def __init__(self, look: Look, keys: Sequence[tuple[str, str]], note: str = "") -> None:
+        super().__init__(look, id="footer")
         self._keys = keys
-        self._note = ""
+        self._note = note
         self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        self.say(self._note)
 
     def say(self, note: str) -> None:
         self._note = note
