@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -48,6 +49,8 @@ class FakeOperator:
     fail: Exception | None = None
     text: str = "stuck"
     lane: str | None = None
+    #: An act waits for this before it does anything.
+    hold: threading.Event | None = None
 
     def _plan(self, verb: Verb, ticket: str | None, pid: int | None = None, subtree: int | None = None) -> Plan:
         if self.fail is not None:
@@ -83,6 +86,8 @@ class FakeOperator:
         if read_only:
             self.refused += 1
             raise RefusedError("read-only: nothing was done")
+        if self.hold is not None:
+            self.hold.wait(10)
         self.executed.append((plan, reason))
         steps = (Step(5002, "asked", self.text), Step(5002, "terminated", "after 0.4 s"))
         for step in steps:

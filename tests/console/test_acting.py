@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -254,5 +255,55 @@ def test_nothing_is_ended_on_a_terminal_that_cannot_show_it(on_screen: OnScreen,
         await settled(pilot)
         assert isinstance(app.screen, ActScreen)
         assert operator.executed == []
+
+    on_screen(app, SIZE, script)
+
+
+@pytest.mark.parametrize("key", ["k", "e", "R"])
+def test_nobody_acts_on_a_row_that_has_vanished(on_screen: OnScreen, key: str) -> None:
+    feed, operator = FakeFeed(), FakeOperator()
+    app = console(STUCK, operator, feed=feed)
+
+    async def script(pilot: Pilot[None]) -> None:
+        feed.on_snapshot(replace(STUCK, flags=()))  # the ticket that the flag named is still there
+        await settled(pilot)
+        await pilot.press(key)
+        await settled(pilot)
+        assert "what was selected is gone, nothing done" in text_of(app)
+        assert operator.planned == []
+
+    on_screen(app, SIZE, script)
+
+
+def test_the_mouse_presses_what_it_points_at(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    app = console(STUCK, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        await pilot.press("2")
+        await pilot.click("#go")
+        await settled(pilot)
+        assert [reason for _, reason in operator.executed] == ["over its time"]
+
+    on_screen(app, SIZE, script)
+
+
+def test_leaving_waits_while_an_act_is_under_way(on_screen: OnScreen) -> None:
+    operator = FakeOperator(hold=threading.Event())
+    app = console(STUCK, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        await pilot.press("1", "right", "enter", "escape", "q", "ctrl+q", "ctrl+c")
+        await settled(pilot)
+        assert "it is under way and cannot be taken back" in text_of(app)
+        assert app.is_running
+        assert operator.hold is not None
+        operator.hold.set()
+        await settled(pilot)
+        assert "37.0 GiB of 38.0 GiB expected" in text_of(app)
 
     on_screen(app, SIZE, script)

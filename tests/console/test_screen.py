@@ -240,6 +240,10 @@ def test_ascii_has_nothing_else(on_screen: OnScreen) -> None:
         await pilot.press("escape", "question_mark")
         await pilot.pause(0.2)
         assert text_of(app).isascii()
+        await pilot.press("escape", "ctrl+p")
+        await pilot.pause(0.3)
+        assert "End tree" in text_of(app)
+        assert text_of(app).isascii()
 
     on_screen(app, (120, 40), script)
 

@@ -9,7 +9,7 @@ from textual.message_pump import MessagePump
 
 from holdtop.console.feeds import Operator
 from holdtop.console.messages import ActEnded, PlanMade, StepTaken, tell
-from holdtop.console.view.subject import FlagKey, Subject, find_entry, find_resource, find_ticket
+from holdtop.console.view.subject import FlagKey, Subject, find_entry, find_flag, find_resource, find_ticket
 from holdtop.console.view.tree import Node
 from holdtop.errors import GoneError, HoldtopError, RefusedError
 from holdtop.model.values import Snapshot, Ticket
@@ -31,6 +31,8 @@ def planner(
     The call freezes what is meant now. Raises ``RefusedError`` when the verb has nothing to act on here.
     """
     ticket = find_ticket(snapshot, subject)
+    if subject is not None and not _stands(snapshot, subject):
+        raise RefusedError(f"{verb}: what was selected is gone, nothing done; select again")
     if verb == "kill":
         return _kill(operator, snapshot, ticket, subject, node, state_dir)
     if verb == "evict":
@@ -41,6 +43,13 @@ def planner(
         return lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir)
     name = _ghost(snapshot, subject)
     return lambda: operator.plan_recover(snapshot, name, state_dir=state_dir)
+
+
+def _stands(snapshot: Snapshot, subject: Subject) -> bool:
+    """Whether what is selected is still on the screen: nobody acts on a row that has vanished."""
+    if isinstance(subject, FlagKey):
+        return find_flag(snapshot, subject) is not None
+    return (find_ticket(snapshot, subject) or find_entry(snapshot, subject)) is not None
 
 
 def _kill(

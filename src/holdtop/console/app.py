@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from textual.app import App, SystemCommand
 from textual.color import Color
@@ -54,14 +55,23 @@ class Setup:
 class Gate(LineFilter):
     """The last look at whatever is drawn, Textual's own widgets included: no control character passes."""
 
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._ascii = glyphs.ascii
+
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         del background
-        return [segment if segment.control or segment.text.isprintable() else _gated(segment) for segment in segments]
+        return [segment if segment.control else self._gated(segment) for segment in segments]
 
+    def _gated(self, segment: Segment) -> Segment:
+        text = segment.text
+        if text.isprintable() and (text.isascii() or not self._ascii):
+            return segment
+        passed = (char if self._passes(char) else "?" * get_character_cell_size(char) for char in text)
+        return Segment("".join(passed), segment.style)
 
-def _gated(segment: Segment) -> Segment:
-    text = "".join(char if char.isprintable() or char == "\u3000" else "?" for char in segment.text)
-    return Segment(text, segment.style)
+    def _passes(self, char: str) -> bool:
+        return (char.isprintable() or char == "\u3000") and (char.isascii() or not self._ascii)
 
 
 class Console(App[None]):
@@ -80,6 +90,7 @@ class Console(App[None]):
         self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
         self._feed = setup.feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
         self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
+        self._gate = Gate(setup.glyphs)
         self._heard = time.monotonic()
 
     def get_default_screen(self) -> Screen[None]:
@@ -105,7 +116,7 @@ class Console(App[None]):
         self._logs.stop()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), Gate()]
+        return [*super().get_line_filters(), self._gate]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: the acts of the table of keys."""

@@ -42,6 +42,8 @@ _SPOKEN = {
     "shift+tab": "Shift+Tab",
     "escape": "Esc",
     "ctrl+p": "Ctrl+P",
+    "ctrl+c": "Ctrl+C",
+    "ctrl+q": "Ctrl+Q",
 }
 
 
@@ -107,7 +109,7 @@ KEYS = (
     Key("copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other"),
     Key("help", "question_mark", "app.help", "Help", "This page", "Other", 0),
     Key("palette", "ctrl+p", "app.command_palette", "Palette", "All of these by name", "Other"),
-    Key("quit", "q,ctrl+c", "app.leave", "Quit", "Leave; every hold goes on", "Other", 0),
+    Key("quit", "q,ctrl+c,ctrl+q", "app.leave", "Quit", "Leave; every hold goes on", "Other", 0),
 )
 
 

@@ -32,7 +32,7 @@ def help_lines(keys: Sequence[Key], troubles: Sequence[str], width: int, glyphs:
         lines += [line(), title(group, "", width, glyphs)]
         for key in members:
             names = ", ".join(spoken(name) for name in key.keys.split(","))
-            lines.append(line(Span(f"  {names:<16}", "accent", True), Span(key.help)))
+            lines.append(line(Span(f"  {names:<18}", "accent", True), Span(key.help)))
     lines += [line(), title("Reading the screen", "", width, glyphs)]
     for name, words in _SIGNS:
         lines.append(line(Span(f"  {name}", "accent", True)))
