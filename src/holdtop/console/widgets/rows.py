@@ -76,13 +76,9 @@ class Rows(Panel, Generic[T], can_focus=True):
     @property
     def index(self) -> int:
         """Where the cursor is; 0 when its row is gone."""
-        return max(0, self._find())
-
-    def _find(self) -> int:
-        """The place of the cursor's row; -1 when it is gone."""
         if not 0 <= self._at < len(self.items) or self.key_of(self.items[self._at]) != self.key:
             keys = map(self.key_of, self.items)
-            self._at = next((index for index, key in enumerate(keys) if key == self.key), -1)
+            self._at = next((index for index, key in enumerate(keys) if key == self.key), 0)
         return self._at
 
     @property
@@ -93,7 +89,7 @@ class Rows(Panel, Generic[T], can_focus=True):
         """Show these. The cursor stays with its row; when that is gone, it stays at its place."""
         place = self.index
         self.items = items
-        if items and self._find() < 0:
+        if items and self.key_of(items[self.index]) != self.key:
             self.key = self.key_of(items[min(place, len(items) - 1)])
         self.look_again()
 
