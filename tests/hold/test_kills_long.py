@@ -1,4 +1,4 @@
-"""SIGKILL of either process of a hold, or of both, at random moments of its whole life: nothing is left, nobody meets."""
+"""SIGKILL of either process of a hold, or of both, at random moments of its whole life: nothing is left."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="how long an unkillable process is waited for, and keeps the token (default 60s)",
     )
-    option("--nice", type=int, default=0, metavar="N", help="niceness added to the payload")
+    option("--nice", type=types.niceness, default=0, metavar="N", help="niceness added to the payload")
     option("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")
     option("--log", metavar="FILE", help="append the payload's output to FILE")
     option(

@@ -8,6 +8,7 @@ import os
 import re
 
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)?")
+LONGEST = 10 * 366 * 86400.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 
@@ -16,7 +17,10 @@ def duration(text: str) -> float:
     form = _DURATION.fullmatch(text)
     if form is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90, 90s, 15m or 2h")
-    return float(form[1]) * _SECONDS[form[2]]
+    seconds = float(form[1]) * _SECONDS[form[2]]
+    if seconds > LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is longer than ten years")
+    return seconds
 
 
 def positive_duration(text: str) -> float:
@@ -25,6 +29,13 @@ def positive_duration(text: str) -> float:
     if not seconds > 0 or math.isinf(seconds):
         raise argparse.ArgumentTypeError(f"{text!r}: a limit must be longer than nothing")
     return seconds
+
+
+def niceness(text: str) -> int:
+    """-20 to 19, as nice(1). Raises ``ArgumentTypeError``."""
+    if not re.fullmatch(r"-?[0-9]{1,2}", text) or not -20 <= int(text) <= 19:
+        raise argparse.ArgumentTypeError(f"{text!r} is no niceness: -20 to 19")
+    return int(text)
 
 
 def number(text: str) -> float:

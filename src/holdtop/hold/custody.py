@@ -20,6 +20,9 @@ from holdtop.payload.custody import End, Left, Member, Report
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
+#: How long putting a token back may wait for the queue's lock, in seconds: the deadline waits meanwhile.
+PUT_BACK_WAIT = 0.5
+
 
 @dataclass(slots=True)
 class Held:
@@ -99,7 +102,7 @@ class HoldCustody:
 
     def _put_back(self, held: Held) -> None:
         try:
-            with queues.locked(held.queue):
+            with queues.locked(held.queue, PUT_BACK_WAIT):
                 again = held.token.put_back(held.content)
         except (HoldtopError, OSError) as error:
             self.warn(f"::warning::{held.places.token_path} was removed and cannot be put back: {error}")

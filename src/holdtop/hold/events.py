@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, rename
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object, rename
 from holdtop.hold.ticket import boot_id, now
 
 LOG = ".log"
@@ -52,10 +52,8 @@ def tail(queue: Dir) -> Iterator[dict[str, object]]:
     except (OSError, Untrusted, HoldtopError):
         return
     for line in data.split(b"\n"):
-        with contextlib.suppress(ValueError):
-            parsed = json.loads(line)
-            if isinstance(parsed, dict):
-                yield parsed
+        if parsed := json_object(line):
+            yield parsed
 
 
 def recent_tickets(queue: Dir) -> Iterator[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from holdtop.errors import HoldError, PlaceError, StateDenied, StateWriteError
 
@@ -73,6 +74,7 @@ class Dir:
                     raise
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=self.fd)
+                _unmask(self.fd, name)
             fd = os.open(name, flags, dir_fd=self.fd)
             if os.fstat(fd).st_uid == os.geteuid():
                 _share(self.fd, fd, make)
@@ -195,6 +197,16 @@ def rename(directory: Dir, old: str, new: str) -> None:
     os.rename(old, new, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
 
 
+def _unmask(directory_fd: int, name: str) -> None:
+    """Make a directory that was just made accessible to ourselves, whatever the umask took away."""
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
+    try:
+        if os.fstat(fd).st_uid == os.geteuid():
+            os.chmod(f"/proc/self/fd/{fd}", 0o700)
+    finally:
+        os.close(fd)
+
+
 def _share(directory_fd: int, fd: int, mode: int) -> None:
     """Mode whatever the umask, and the directory's group also where nobody set its setgid bit."""
     group = os.fstat(directory_fd).st_gid
@@ -202,6 +214,15 @@ def _share(directory_fd: int, fd: int, mode: int) -> None:
         with contextlib.suppress(PermissionError):  # we are not in that group: then it is not for sharing
             os.fchown(fd, -1, group)
     os.fchmod(fd, mode)
+
+
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """One JSON object; ``None`` for anything else, however deeply somebody has nested it."""
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def aside_name() -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import stat
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdtop.errors import HoldError, UsageError
-from holdtop.hold import places as where
-from holdtop.hold import token
+from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
 from holdtop.hold.custody import Held, HoldCustody
 from holdtop.hold.narrate import Narrator
+from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.take import MovedElsewhere
@@ -24,18 +25,16 @@ from holdtop.hold.ticket import Wish, now
 from holdtop.hold.view import CONTAINMENT
 from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
-from holdtop.payload.custody import Custody, NoCustody
+from holdtop.payload.custody import End, NoCustody
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
 from holdtop.payload.launch import Command
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import RUN_MARK
-from holdtop.payload.process import ProcessTable
+from holdtop.payload.process import UnreadableProcess, own_identity
 from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
 from holdtop.payload.supervisor import Result, Supervisor
-
-TICKET_MARK = "HOLDTOP_TICKET_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,87 +76,54 @@ class Life:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def live(self) -> Result:
-        """Hold, run, release. Raises ``HoldError`` or ``UsageError`` before the payload was started."""
+        """Hold, run, release. Raises ``HoldError`` or ``UsageError``; then nothing was started and nothing is held."""
         log_fd = _open_log(self.options.log)
-        if not self.options.resources:
-            return self._run(NoCustody(), (), f"guard:{os.getpid()}:{time.monotonic_ns()}", log_fd)
-        wanted = [r for r in sorted(self.options.resources) if not self._held_above(r)]
-        self._refuse_disorder(wanted)
-        if not wanted:
+        places = [self._resolve(resource) for resource in sorted(self.options.resources)]
+        above = holds_above(places, self.environ) if places else set()
+        wanted = [place.resource for place in places if place.resource not in above]
+        refuse_disorder(wanted, above)
+        if places and not wanted:
             self.narrator.say("nested: running under the hold that is already ours")
-            return self._run(NoCustody(), (), f"nested:{os.getpid()}:{time.monotonic_ns()}", log_fd)
-        held: list[Held] = []
-        try:
-            until = None if self.options.wait is None else time.monotonic() + self.options.wait
-            for resource in wanted:
-                held.append(self._acquire(resource, until))
-            mark = ",".join(run_mark(one.ticket.ticket) for one in held)
-            return self._run(self._custody(held), held, mark, log_fd)
-        except Leave as leave:
-            _give_back(held)
-            self.narrator.say(str(leave))
-            return Result(leave.status, leave.die_of)
-        except HoldError:
-            _give_back(held)  # nothing was started: once something was, the keeper releases
-            raise
+        with contextlib.ExitStack() as undo:
+            try:
+                held = self._acquire_all(wanted, undo)
+            except Leave as leave:
+                self.narrator.say(str(leave))
+                return Result(leave.status, leave.die_of)
+            supervisor = self._supervisor(held, log_fd)
+            supervisor.start()
+            undo.pop_all()  # from here on keeper or supervisor releases, and only after the payload's end
+        return supervisor.see_through()
 
-    def _acquire(self, resource: str, until: float | None) -> Held:
+    def _acquire_all(self, wanted: Sequence[str], undo: contextlib.ExitStack) -> list[Held]:
+        until = None if self.options.wait is None else time.monotonic() + self.options.wait
+        held: list[Held] = []
+        for resource in wanted:
+            held.append(self._acquire(resource, until, self._custody(held).check))
+            undo.callback(_give_back, held[-1])
+        return held
+
+    def _acquire(self, resource: str, until: float | None, also: Callable[[], End | None]) -> Held:
         options = self.options
-        wish = Wish(resource, options.lane, redact_command(options.argv), options.limits())
+        command = redact_command(options.argv)
         while True:
             found = self._resolve(resource)
-            wish = Wish(found.resource, options.lane, wish.command, wish.limits)
             waiter = Waiter(
                 found,
-                wish,
+                Wish(found.resource, options.lane, command, options.limits()),
                 self.inbox,
                 self.starter,
                 self.narrator,
                 options.bounds,
                 until,
                 resolve_again=lambda: self._resolve(resource),
+                also=also,
             )
             with contextlib.suppress(MovedElsewhere):
                 return waiter.acquire()
 
-    def _resolve(self, resource: str) -> where.Places:
-        return where.resolve(resource, self.options.state_dir, self.environ)
-
-    def _held_above(self, resource: str) -> bool:
-        """The token's live holder is our ancestor. The variables are a hint only; a lie in them is refused.
-
-        Raises ``HoldError`` when waiting would be a deadlock: the mark of a running hold without its descent.
-        """
-        found = self._resolve(resource)
-        try:
-            with found.open_token_dir() as directory:
-                lies = token.look(directory, found.token_name)
-        except HoldError:
-            return False
-        if lies is None or lies.ticket is None or not lies.locked:
-            return False
-        if lies.ticket.pid in ProcessTable().ancestors(os.getpid()):
-            return True
-        if self.environ.get(TICKET_MARK + where.prefix(found.resource)) == lies.ticket.id:
-            raise HoldError(
-                f"this environment belongs to hold {lies.ticket.id} of {found.resource}, which is still running, but "
-                "this process is not below it: waiting for it could be a deadlock; start from another environment"
-            )
-        return False
-
-    def _refuse_disorder(self, wanted: Sequence[str]) -> None:
-        """Always in one order, so that two lanes can never wait for each other."""
-        above = [
-            name
-            for name in (key.removeprefix(TICKET_MARK).lower().replace("_", "-") for key in self.environ)
-            if TICKET_MARK + where.prefix(name) in self.environ and where.RESOURCE_FORM.fullmatch(name)
-        ]
-        for resource in wanted:
-            for name in above:
-                if resource < name and self._held_above(name):
-                    raise HoldError(
-                        f"{resource} may not be taken while {name} is held: take both at once with -r {resource},{name}"
-                    )
+    def _resolve(self, resource: str) -> Places:
+        return resolve(resource, self.options.state_dir, self.environ)
 
     def _custody(self, held: Sequence[Held]) -> HoldCustody:
         deadline = None
@@ -172,38 +138,58 @@ class Life:
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
 
-    def _run(self, custody: Custody, held: Sequence[Held], mark: str, log_fd: int | None) -> Result:
+    def _supervisor(self, held: Sequence[Held], log_fd: int | None) -> Supervisor:
         armed = ", ".join(f"{name} {value}" for name, value in self.options.limits().items())
         self.narrator.say(f"armed: {armed}; containment {', '.join(CONTAINMENT)}")
-        marks = {RUN_MARK: mark}
+        options = self.options
+        mark = ",".join(run_mark(one.ticket.ticket) for one in held) or f"{os.getpid()}:{os.urandom(8).hex()}"
+        command = Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd)
+        custody = self._custody(held) if held else NoCustody()
+        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed)
+        return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn)
+
+    def _marks(self, held: Sequence[Held], mark: str) -> dict[str, str]:
+        """What the payload's environment gets. An outer run's mark stays: its payload we are as well."""
+        outer = self.environ.get(RUN_MARK)
+        marks = {RUN_MARK: f"{outer},{mark}" if outer else mark}
         for one in held:
-            marks[TICKET_MARK + where.prefix(one.places.resource)] = one.id
+            marks[TICKET_MARK + prefix(one.places.resource)] = one.id
             if one.places.state_dir:
                 marks["HOLDTOP_STATE_DIR"] = one.places.state_dir
-        options = self.options
-        command = Command(options.argv, marks, options.nice, options.cpus, log_fd)
-        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed)
-        return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn).supervise()
+        return marks
 
 
-def _give_back(held: Sequence[Held]) -> None:
-    for one in reversed(held):
-        one.give_back()
-        one.event("released", reason="not started")
+def _give_back(held: Held) -> None:
+    held.give_back()
+    held.event("released", reason="not started")
 
 
 def _open_log(path: str | None) -> int | None:
-    """The payload's output file: appended to, never through a link. Raises ``UsageError``."""
+    """The payload's output file: appended to, never through a link, never a FIFO. Raises ``UsageError``."""
     if path is None:
         return None
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        fd = os.open(path, flags, 0o640)
     except OSError as error:
         raise UsageError(f"--log {path}: {error.strerror}") from error
+    if not (stat.S_ISREG(os.fstat(fd).st_mode) or os.isatty(fd) or os.path.samefile(path, os.devnull)):
+        raise UsageError(f"--log {path} is neither a regular file nor a terminal")
+    os.set_blocking(fd, True)
+    return fd
 
 
 def live(options: Options, inbox: SignalInbox, narrator: Narrator) -> Result:
-    """One whole hold in this process, which becomes a subreaper and owns its signals: for commands only."""
-    linux.become_subreaper()
-    starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
-    return Life(options, inbox, starter, narrator).live()
+    """One whole hold in this process, which becomes a subreaper and owns its signals: for commands only.
+
+    Raises ``HoldError`` or ``UsageError``.
+    """
+    try:
+        own_identity()  # where /proc does not show even us, nothing could be watched
+        linux.become_subreaper()
+        starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
+        return Life(options, inbox, starter, narrator).live()
+    except UnreadableProcess as error:
+        raise HoldError(f"this hold cannot see its own processes: {error}") from error
+    except OSError as error:
+        raise HoldError(f"the hold failed: {error}") from error

@@ -7,7 +7,6 @@ queue or the token does so under ``Q/.lock``.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import time
@@ -15,13 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdtop.errors import LockTimeout
+from holdtop.hold import record
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, rename, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, rename, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 
 LOCK = ".lock"
 SEQUENCE = ".sequence"
+#: Beyond this a number is nobody's: ten digits would not hold the next ones for long.
+LAST_SEQUENCE = 9_000_000_000
 #: How long the queue's lock is waited for, in seconds; it is held for milliseconds.
 LOCK_WAIT = 10.0
 
@@ -95,34 +97,37 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
     ``holder``: the ticket that has the token, which stays even if it is dead (its ghost is recovered by others).
     """
     with locked(queue), writing(queue.path, "write a ticket"):
-        _sweep(queue, holder)
-        sequence = _next_sequence(queue)
+        living = _sweep(queue, holder)
+        sequence = _next_sequence(queue, living)
         lines = tickets.describe(wish, sequence)
         data = tickets.encode(lines)
+        ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
         aside = aside_name()
         fd = queue.create(aside)
         try:
             tickets.lock_life(fd)
-            os.write(fd, data)
-            if os.fstat(fd).st_size != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            rename(queue, aside, lines["id"])
+            write_all(fd, data)
+            rename(queue, aside, ticket.id)
         except OSError:
             queue.remove(aside)
             os.close(fd)
             raise
-        ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
         return OwnTicket(queue, ticket, data, fd)
 
 
-def _next_sequence(queue: Dir) -> int:
-    """A number never used before. A lost counter restarts above everything that can still be seen."""
-    seen = [int(form[1]) for name in queue.names() if (form := TICKET_FORM.fullmatch(name))]
+def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
+    """A number never used before. A lost counter restarts above everything that can still be seen.
+
+    Only what is believable counts: a planted file name must not use the numbers up.
+    """
     try:
-        counter = int(queue.read(SEQUENCE)[0])
-    except (FileNotFoundError, ValueError, Untrusted):
+        text = queue.read(SEQUENCE)[0].strip()
+        counter = int(text) if text.isdigit() else LAST_SEQUENCE
+    except (FileNotFoundError, Untrusted):
+        counter = LAST_SEQUENCE
+    if counter >= LAST_SEQUENCE:
         counter = _sequence_from_events(queue)
-    number = max([counter, *seen]) + 1
+    number = max([counter, *(ticket.sequence for ticket in living if ticket.sequence < LAST_SEQUENCE)]) + 1
     queue.replace(SEQUENCE, f"{number}\n".encode())
     return number
 
@@ -131,18 +136,22 @@ def _sequence_from_events(queue: Dir) -> int:
     from holdtop.hold import events  # only ever needed when the counter is lost
 
     numbers = [int(form[1]) for name in events.recent_tickets(queue) if (form := TICKET_FORM.fullmatch(name))]
-    return max(numbers, default=0)
+    return max((number for number in numbers if number < LAST_SEQUENCE), default=0)
 
 
-def _sweep(queue: Dir, holder: str | None) -> None:
-    """Under the lock: remove what dead processes left, half-written files and tickets that will never take.
+def _sweep(queue: Dir, holder: str | None) -> list[TicketFile]:
+    """Under the lock: remove what dead waiters left, half-written files and tickets that will never take.
 
-    Files are written aside under this lock only, so whatever is there now has no owner.
+    A ticket with a record has run: its payload may live, and recovery needs both.
+
+    Files are written aside under this lock only, so whatever is there now has no owner. Returns what stays.
     """
-    dead = [ticket.id for ticket in look(queue)[0] if ticket.dead and ticket.id != holder]
-    for name in [*dead, *(name for name in queue.names() if name.startswith(ASIDE))]:
+    found = look(queue)[0]
+    dead = [ticket for ticket in found if ticket.dead and ticket.id != holder and not record.read(queue, ticket.id)]
+    for name in [*(ticket.id for ticket in dead), *(name for name in queue.names() if name.startswith(ASIDE))]:
         with contextlib.suppress(OSError):
             queue.remove(name)
+    return [ticket for ticket in found if ticket not in dead]
 
 
 def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from holdtop.hold.files import Dir, Untrusted, append
+from holdtop.hold.files import Dir, Untrusted, append, json_object
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Report
@@ -67,8 +67,6 @@ def last(queue: Dir) -> Mapping[str, object] | None:
         finally:
             os.close(fd)
         for line in reversed(data.split(b"\n")):
-            with contextlib.suppress(ValueError):
-                said = json.loads(line)
-                if isinstance(said, dict):
-                    return said
+            if said := json_object(line):
+                return said
     return None

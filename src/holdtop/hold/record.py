@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, json_object
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import Record, RecordedProcess
 from holdtop.payload.custody import Member
+from holdtop.payload.process import PID_LIMIT
 
 RECORD = ".record"
 
@@ -35,9 +36,9 @@ def remove(queue: Dir, ticket_id: str) -> None:
 
 def read(queue: Dir, ticket_id: str) -> Record | None:
     """The record of that ticket, or ``None`` when there is none to be believed."""
-    with contextlib.suppress(OSError, Untrusted, HoldtopError, ValueError), queue.sub(RECORD) as records:
+    with contextlib.suppress(OSError, Untrusted, HoldtopError), queue.sub(RECORD) as records:
         data, status = records.read(f"{ticket_id}.json")
-        return _parse(json.loads(data), ticket_id, status.st_uid)
+        return _parse(json_object(data), ticket_id, status.st_uid)
     return None
 
 
@@ -49,8 +50,8 @@ def read_all(queue: Dir) -> dict[str, Record]:
     return {}
 
 
-def _parse(said: Any, ticket_id: str, uid: int) -> Record | None:
-    if not isinstance(said, dict) or said.get("ticket") != ticket_id:
+def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | None:
+    if said is None or said.get("ticket") != ticket_id:
         return None
     state = said.get("state")
     return Record(
@@ -75,7 +76,7 @@ def parse_processes(said: object) -> Iterator[RecordedProcess]:
     for item in _list(said):
         entry = _dict(item)
         pid, start = _int(entry.get("pid")), _int(entry.get("start_ticks"))
-        if pid is not None and start is not None and pid > 1:
+        if pid is not None and start is not None and 1 < pid <= PID_LIMIT:
             yield RecordedProcess(
                 pid,
                 start,

@@ -6,13 +6,16 @@ in both cases a process of the author's own uid. Everything else may belong to s
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from holdtop.hold import record
+from holdtop.hold import queue as queues
+from holdtop.hold import record, stop
 from holdtop.hold.files import Dir
-from holdtop.hold.view import Record, TicketFile, TokenFile
+from holdtop.hold.ticket import same_world
+from holdtop.hold.view import Record, TicketFile
 from holdtop.payload.custody import Fate, Left, Member
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
@@ -29,40 +32,62 @@ class Leftovers:
     not_ours: tuple[Identity, ...] = ()
 
 
+def forget(queue: Dir, ticket_id: str) -> None:
+    """Remove what a ghost's hold would have removed at its release, as far as it can be."""
+    record.remove(queue, ticket_id)
+    stop.withdraw(queue, ticket_id)
+    with contextlib.suppress(OSError):
+        queue.remove(ticket_id)
+
+
 def run_mark(ticket: TicketFile) -> str:
     """The part of ``HOLDTOP_RUN`` by which this ticket's payload is known."""
     return f"{ticket.id}:{ticket.nonce}"
 
 
-def may_end(token: TokenFile) -> bool:
-    """Only the author of a token, and root in the author's place, may end what it names."""
-    return os.geteuid() in (token.uid, 0)
+def may_end(ticket: TicketFile) -> bool:
+    """Only the author of a ticket, and root in the author's place, may end what it names."""
+    return os.geteuid() in (ticket.uid, 0)
+
+
+def abandoned(queue: Dir, holder: str | None) -> list[TicketFile]:
+    """Tickets of dead holds that ran and whose token is gone: somebody removed, emptied or replaced it.
+
+    Their payloads may live on, so they are not swept away like the ticket of a waiter that died.
+    """
+    return [ticket for ticket in queues.look(queue)[0] if ticket.dead and ticket.id != holder and ran(queue, ticket.id)]
+
+
+def ran(queue: Dir, ticket_id: str) -> bool:
+    """Whether that hold has ever published what it runs."""
+    return record.read(queue, ticket_id) is not None
 
 
 def recorded_identities(found: Record | None, ticket: TicketFile) -> tuple[Identity, ...]:
-    """The processes a record names, if the record is this ticket's and its author is the ticket's."""
-    if found is None or found.nonce != ticket.nonce or found.uid != ticket.uid:
+    """The processes a record names, if the record is this ticket's and its author is the ticket's.
+
+    A pid and a start time mean nothing after a reboot, nor in another pid or time namespace.
+    """
+    if found is None or found.nonce != ticket.nonce or found.uid != ticket.uid or not same_world(ticket):
         return ()
     return tuple(Identity(process.pid, process.start_ticks) for process in found.members)
 
 
 def end_leftovers(
     queue: Dir,
-    token: TokenFile,
+    ticket: TicketFile,
     bounds: Bounds,
     sleep: Callable[[float], None],
     other_holds: Callable[[], Collection[int]],
     progress: Callable[[Member, str], None] = lambda _member, _signal: None,
 ) -> Leftovers:
-    """End what a ghost left, as far as it is ours to end. ``sleep`` may raise to give up."""
-    ticket = token.ticket
-    assert ticket is not None, "only a hold's token has leftovers that can be known"
+    """End what a dead hold left, as far as it is ours to end. ``sleep`` may raise to give up."""
     published = record.read(queue, ticket.id)
     known = recorded_identities(published, ticket)
-    if not may_end(token):
+    if not may_end(ticket):
         return Leftovers(not_ours=tuple(identity for identity in known if is_alive(identity) is not False))
-    ours = tuple(identity for identity in known if real_uid(identity.pid) == token.uid)
-    scope = Scope(_root(published, ticket), run_mark(ticket), token.uid, reaper=None)
+    ours = tuple(identity for identity in known if real_uid(identity.pid) == ticket.uid)
+    scope = Scope(_root(published, ticket), run_mark(ticket), ticket.uid, reaper=None)
     ending = Ending(scope, bounds, None, other_holds, known=ours, progress=progress)
     fates, left, _ = ending.run(sleep)
     others = tuple(i for i in known if i not in ours and is_alive(i) and real_uid(i.pid) is not None)

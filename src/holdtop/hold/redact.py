@@ -58,6 +58,8 @@ _BEFORE_KEY = {
 }
 #: What a name ends with when its value only points to the secret, or counts it.
 _HARMLESS_LAST = {"file", "path", "dir", "count", "length", "limit", "type", "name", "url", "env", "size"}
+#: What is kept of a command line at most, in characters: more than a ticket stores.
+LONGEST_COMMAND = 8192
 #: Options whose value is a secret for one program only.
 _BY_PROGRAM = {"curl": ("-u", "-U", "--user", "--proxy-user"), "sshpass": ("-p",)}
 
@@ -65,20 +67,29 @@ _BY_PROGRAM = {"curl": ("-u", "-U", "--user", "--proxy-user"), "sshpass": ("-p",
 def redact_argv(argv: Sequence[str]) -> list[str]:
     """The same arguments, with secrets replaced by ``REDACTED``; as many as before, in the same order."""
     redacted: list[str] = []
-    for index, word in enumerate(argv):
-        before = argv[index - 1] if index else ""
+    options: tuple[str, ...] = ()
+    for before, word in itertools.pairwise(("", *argv)):
+        options = options or _BY_PROGRAM.get(os.path.basename(before), ())
         if _is_script(before):
             redacted.append(redact_text(word))
-        elif _awaits_secret(before, argv[:index]) and not word.startswith("--"):
+        elif _awaits_secret(before, options) and not word.startswith("--"):
             redacted.append(REDACTED)
         else:
-            redacted.append(_attached(word, argv[:index]) or redact_text(word))
+            redacted.append(_attached(word, options) or redact_text(word))
     return redacted
 
 
 def redact_command(argv: Sequence[str]) -> str:
-    """The command as one shell-quoted line without its secrets."""
-    return shlex.join(redact_argv(argv))
+    """The command as one shell-quoted line without its secrets; of a very long one the beginning."""
+    room = LONGEST_COMMAND
+    words: list[str] = []
+    for word in argv:
+        if len(word) > room:
+            words.append(word[:room])
+            break
+        words.append(word)
+        room -= len(word) + 1
+    return shlex.join(redact_argv(words))
 
 
 def redact_text(text: str) -> str:
@@ -110,20 +121,20 @@ def _is_script(before: str) -> bool:
     return re.fullmatch(r"-[a-z]*c", before) is not None
 
 
-def _awaits_secret(before: str, seen: Sequence[str]) -> bool:
+def _awaits_secret(before: str, options: Sequence[str]) -> bool:
     """``before`` is an option whose value is the next argument."""
-    return (before.startswith("-") and "=" not in before and is_secret_name(before)) or before in _options(seen)
+    return (before.startswith("-") and "=" not in before and is_secret_name(before)) or before in options
 
 
-def _options(seen: Sequence[str]) -> tuple[str, ...]:
-    return next((_BY_PROGRAM[name] for word in seen if (name := os.path.basename(word)) in _BY_PROGRAM), ())
+def _options(words: Sequence[str]) -> tuple[str, ...]:
+    return next((_BY_PROGRAM[name] for word in words if (name := os.path.basename(word)) in _BY_PROGRAM), ())
 
 
-def _attached(word: str, seen: Sequence[str]) -> str | None:
+def _attached(word: str, options: Sequence[str]) -> str | None:
     """``NAME=value``, ``--name=value``, ``Name: value``, ``-uvalue`` as one argument: all of it goes."""
     if (form := _WHOLE.fullmatch(word)) and is_secret_name(form[1]):
         return form[1] + form[2] + REDACTED
-    for option in _options(seen):
+    for option in options:
         start = option + "=" if option.startswith("--") else option
         if word.startswith(start) and word != start and not word.startswith("--" + start):
             return start + REDACTED

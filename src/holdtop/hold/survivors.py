@@ -15,7 +15,7 @@ from collections.abc import Collection
 from itertools import islice
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object
 from holdtop.hold.record import parse_processes
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import SurvivorRecord, TicketFile
@@ -108,14 +108,14 @@ def lasting(queue: Dir) -> tuple[SurvivorRecord, ...]:
     with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS) as survivors:
         for name in sorted(survivors.names()):
             if TICKET_FORM.fullmatch(name.removesuffix(".json")):
-                with contextlib.suppress(OSError, Untrusted, ValueError):
+                with contextlib.suppress(OSError, Untrusted):
                     found.append(_parse(*survivors.read(name)))
     return tuple(record for record in found if record and record.processes)
 
 
 def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
-    said = json.loads(data)
-    if not isinstance(said, dict):
+    said = json_object(data)
+    if said is None:
         return None
     living = [
         p for p in parse_processes(said.get("processes")) if is_alive(Identity(p.pid, p.start_ticks)) is not False

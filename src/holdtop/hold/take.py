@@ -8,18 +8,18 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdtop.hold import queue as queues
-from holdtop.hold import receipt, record, recovery, survivors, token
+from holdtop.hold import receipt, recovery, survivors, token
 from holdtop.hold.custody import Held, other_holds
 from holdtop.hold.files import Dir, writing
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish, now
-from holdtop.hold.view import TokenFile
+from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload.ending import Bounds
 
 
@@ -41,18 +41,30 @@ class Taker:
 
     def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
         """Take what is free, recover a ghost, or say why neither can be done."""
-        if found is not None and found.ghost:
-            with token.pinned(token_dir, self.places.token_name) as pin:
-                ghost = token.look(token_dir, self.places.token_name)
-                same = pin and ghost and ghost.ghost and (ghost.device, ghost.inode) == (pin.st_dev, pin.st_ino)
-                held = self._recover(own, token_dir, ghost) if ghost and same else None
-        elif found is None:
-            held = self._take(own, lambda data: token.take(token_dir, self.places.token_name, data))
-        else:
+        if found is not None and not found.ghost:
             self._ghost_since = None
             self._say_why(found)
             return None
-        return self._checked(held) if held else None
+        name = self.places.token_name
+        if found is None:
+            self._clear_abandoned(own)
+            held = self._take(own, lambda data: token.take(token_dir, name, data))
+            return self._kept(held) if held else None
+        with token.pinned(token_dir, name) as pin:
+            ghost = token.look(token_dir, name)
+            same = pin and ghost and ghost.ghost and (ghost.device, ghost.inode) == (pin.st_dev, pin.st_ino)
+            return self._recover(own, token_dir, ghost) if ghost and same else None
+
+    def _kept(self, held: Held, *, instead_of: TicketFile | None = None) -> Held:
+        """What follows the take; whatever goes wrong in it gives the token back."""
+        try:
+            if instead_of:
+                recovery.forget(held.queue, instead_of.id)
+            self._check(held)
+        except BaseException:
+            held.give_back()
+            raise
+        return held
 
     def _take(self, own: OwnTicket, make: Callable[[bytes], token.OwnToken | None]) -> Held | None:
         data = token.content(own.ticket, own.data, self.places.queue_path)
@@ -68,27 +80,18 @@ class Taker:
         if self._ghost_since is None:
             self._ghost_since = time.monotonic()
             self.narrator.say(f"the token is a ghost: its hold {ghost.ticket.id} (lane {ghost.lane}) is dead")
-        left = recovery.end_leftovers(
-            own.queue, ghost, self.bounds, lambda seconds: self.pause(own, seconds), lambda: self._others(own)
-        )
+        left = self._end_leftovers(own, ghost.ticket)
         if not self._may_free(ghost, left):
             return None
         if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
             survivors.record(own.queue, ghost.ticket, stuck)
         name = self.places.token_name
         held = self._take(own, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
-        if held:
-            own.queue.remove(ghost.ticket.id)
-            record.remove(own.queue, ghost.ticket.id)
-            held.event(
-                "recovered",
-                ghost=ghost.ticket.id,
-                lane=ghost.lane,
-                ended=len(left.fates),
-                left=len(left.left),
-            )
-            self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
-        return held
+        if held is None:
+            return None
+        held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))
+        self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
+        return self._kept(held, instead_of=ghost.ticket)
 
     def _may_free(self, ghost: TokenFile, left: recovery.Leftovers) -> bool:
         denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
@@ -98,10 +101,32 @@ class Taker:
             return False
         assert self._ghost_since is not None
         waited = time.monotonic() - self._ghost_since
-        return recovery.may_end(ghost) or waited >= self.bounds.survive_wait
+        assert ghost.ticket is not None
+        return recovery.may_end(ghost.ticket) or waited >= self.bounds.survive_wait
 
-    def _others(self, own: OwnTicket) -> Collection[int]:
-        return other_holds(self.places) - {own.ticket.pid}
+    def _end_leftovers(self, own: OwnTicket, ticket: TicketFile) -> recovery.Leftovers:
+        return recovery.end_leftovers(
+            own.queue,
+            ticket,
+            self.bounds,
+            lambda seconds: self.pause(own, seconds),
+            lambda: other_holds(self.places) - {own.ticket.pid},
+        )
+
+    def _clear_abandoned(self, own: OwnTicket) -> None:
+        """The token is free, but not because its holder released it: end what that one left, or say who may."""
+        for ticket in recovery.abandoned(own.queue, None):
+            left = self._end_leftovers(own, ticket)
+            self.narrator.say(f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody")
+            if left.left:
+                survivors.record(own.queue, ticket, left.left)
+            if left.not_ours:
+                pids = [identity.pid for identity in left.not_ours]
+                self.narrator.warn(
+                    f"::warning::pids {pids} of it still run, and only uid {ticket.uid} or root may end them"
+                )
+            else:
+                recovery.forget(own.queue, ticket.id)
 
     def _say_why(self, found: TokenFile) -> None:
         if found.kind == "garbled":
@@ -110,10 +135,9 @@ class Taker:
             text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
         self.narrator.once(f"{found.inode}-{found.kind}", text)
 
-    def _checked(self, held: Held) -> Held:
-        """The rule once more, the further lock, and what earlier holders left."""
+    def _check(self, held: Held) -> None:
+        """The rule once more, the further lock, and what earlier holders left. May raise anything."""
         if self.resolve_again() != self.places:
-            held.give_back()
             self.narrator.say(f"the state has moved: {held.places.said} is given back, queueing anew")
             raise MovedElsewhere
         if self.places.lock_path is not None:
@@ -126,19 +150,14 @@ class Taker:
             self.narrator.say(f"the last release ({last.get('ticket')}) was {last.get('verdict')}")
         held.event("taken", where=self.places.said, limits=dict(self.wish.limits))
         self.narrator.say(f"taken: {self.places.said}")
-        return held
 
     def _lock(self, held: Held, path: str) -> None:
         """Exclude tools that only know the lock file; they may hold it for a while."""
-        try:
-            with writing(path, "take the lock"), Dir.root(os.path.dirname(path)) as directory:
-                held.lock_fd = directory.open_or_create(os.path.basename(path), mode=0o660)
-                while not _flock(held.lock_fd):
-                    self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
-                    self.pause(held.ticket, 0.1)
-        except BaseException:
-            held.give_back()
-            raise
+        with writing(path, "take the lock"), Dir.root(os.path.dirname(path)) as directory:
+            held.lock_fd = directory.open_or_create(os.path.basename(path), mode=0o660)
+            while not _flock(held.lock_fd):
+                self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
+                self.pause(held.ticket, 0.1)
 
 
 def _flock(fd: int) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.view import TicketFile
-from holdtop.payload.process import Identity, is_alive, own_identity
+from holdtop.payload.process import PID_LIMIT, Identity, is_alive, own_identity
 
 TICKET_FORM = re.compile(r"([0-9]{10})-([1-9][0-9]{0,9})")
 FORMAT = "1"
@@ -134,7 +134,7 @@ def parse(data: bytes, *, uid: int, name: str | None = None, locked: bool | None
         pid, start = int(lines["pid"]), int(lines["start"])
     except (KeyError, ValueError) as error:
         raise Untrusted("pid or start time is missing") from error
-    if str(pid) != form[2] or pid <= 1 or start < 0 or "nonce" not in lines:
+    if str(pid) != form[2] or not 1 < pid <= PID_LIMIT or start < 0 or "nonce" not in lines:
         raise Untrusted("pid, start time or nonce does not fit")
     ticket = TicketFile(
         id=ticket_id,
@@ -163,15 +163,23 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
+def same_world(ticket: TicketFile) -> bool:
+    """Whether the ticket's pid and start time mean here what they meant to its writer."""
+    return (ticket.host, ticket.boot_id, ticket.pidns, ticket.timens) == (
+        os.uname().nodename,
+        boot_id(),
+        namespace("pid"),
+        namespace("time"),
+    )
+
+
 def _identity_alive(ticket: TicketFile) -> bool | None:
     """Compared inside the recorded namespaces only; another boot of this host is proof of death."""
-    if ticket.host != os.uname().nodename:
-        return None
-    if ticket.boot_id != boot_id():
-        return False if ticket.boot_id and boot_id() else None
-    if (ticket.pidns, ticket.timens) != (namespace("pid"), namespace("time")):
-        return None
-    return is_alive(Identity(ticket.pid, ticket.start_ticks))
+    if same_world(ticket):
+        return is_alive(Identity(ticket.pid, ticket.start_ticks))
+    if ticket.host == os.uname().nodename and ticket.boot_id and boot_id():
+        return False if ticket.boot_id != boot_id() else None
+    return None
 
 
 def lock_life(fd: int) -> None:

@@ -36,11 +36,18 @@ class OwnToken:
     directory: Dir
     name: str
     fd: int
+    #: Tells ours, should the other process of the hold have had to make it again.
+    nonce: str
 
     def in_place(self) -> bool | None:
         """True: ours lies there. None: nothing lies there. False: something else does."""
         status = self.directory.status(self.name)
-        return None if status is None else os.path.samestat(status, os.fstat(self.fd))
+        if status is None:
+            return None
+        if os.path.samestat(status, os.fstat(self.fd)):
+            return True
+        found = look(self.directory, self.name)
+        return found is not None and found.nonce == self.nonce and found.uid == os.geteuid()
 
     def release(self) -> bool:
         """Unlink it if it is ours; the caller has the queue's lock. False: it was not there, or not ours."""
@@ -77,7 +84,11 @@ def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
         directory.remove(aside)
         os.close(fd)
         raise
-    return OwnToken(directory, name, fd)
+    return OwnToken(directory, name, fd, _nonce(data))
+
+
+def _nonce(data: bytes) -> str:
+    return tickets.decode(data).get("nonce", "")
 
 
 def _name_it(directory: Dir, aside: str, name: str) -> None:
@@ -196,7 +207,7 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
         directory.remove(aside)
     else:
         rename(directory, aside, keep_as)
-    return OwnToken(directory, name, fd)
+    return OwnToken(directory, name, fd, _nonce(data))
 
 
 def _swap_back(directory: Dir, aside: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """Waiting for one's turn, in the kernel: woken by the predecessor's end, the token's, a signal, or an eviction.
 
 Everybody watches whoever is directly ahead (a pidfd); only the first in line needs an inotify instance, so one
-release wakes one waiter. Subscribe, look again, then sleep, and never for more than two seconds.
+release wakes one waiter. Subscribe, look again, then sleep, and never for more than a second.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from holdtop.hold.queue import OwnTicket
 from holdtop.hold.take import Taker
 from holdtop.hold.ticket import Wish
 from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.payload.custody import End
 from holdtop.payload.ending import Bounds
-from holdtop.payload.process import Identity, Pinned
+from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 from holdtop.payload.signals import SignalInbox, ready
 from holdtop.payload.starter import Starter
 from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
-LONGEST_SLEEP = 2.0
+LONGEST_SLEEP = 1.0
 #: Where nothing can wake us, in seconds.
 SHORT_SLEEP = 0.2
 #: A free token is left to whoever is ahead for this long, in seconds; then the next may take it.
@@ -74,6 +75,8 @@ class Waiter:
     #: ``time.monotonic()`` at which the wait is given up (``-w``); ``None`` for never.
     until: float | None
     resolve_again: Callable[[], Places]
+    #: Whether what this run already holds of other resources has to be given up.
+    also: Callable[[], End | None] = lambda: None
     _watch: Watch = field(default_factory=Watch)
     _free_since: float | None = None
 
@@ -123,6 +126,8 @@ class Waiter:
         end = self.starter.check() if fd is not None and (self.starter.ended or ready((fd,), 0)) else None
         if end:
             raise Leave(end.status or 125, end.reason, end.text)
+        if lost := self.also():
+            raise Leave(lost.status or 125, lost.reason, lost.text)
         if not own.present():
             raise Leave(120, "evicted", f"ticket {own.ticket.id} was evicted")
 
@@ -131,7 +136,7 @@ class Waiter:
         found = token.look(token_dir, self.places.token_name)
         holder = found.ticket_id if found else None
         ahead = tuple(t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder)
-        if found is not None or not ahead:
+        if not ahead or (found is not None and not found.ghost):
             self._free_since = None
         elif self._free_since is None:
             self._free_since = time.monotonic()
@@ -144,7 +149,7 @@ class Waiter:
         """
         if not sight.ahead:
             return True
-        if sight.token is not None or self._free_since is None:
+        if self._free_since is None:
             return False
         if time.monotonic() - self._free_since < HEAD_PATIENCE * len(sight.ahead):
             return False
@@ -204,6 +209,6 @@ def _pin(ticket: TicketFile | None, stack: contextlib.ExitStack) -> int | None:
     """A descriptor that becomes readable when that ticket's process ends."""
     if ticket is None or ticket.identity_alive is not True:
         return None
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UnreadableProcess):
         return stack.enter_context(Pinned(Identity(ticket.pid, ticket.start_ticks))).fd
     return None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from holdtop.errors import GoneError, RefusedError
-from holdtop.hold import events, freeing, record, recovery, survivors
+from holdtop.hold import events, freeing, recovery, survivors
 from holdtop.hold import token as tokens
 from holdtop.hold.custody import other_holds
 from holdtop.hold.look import look
@@ -73,19 +73,19 @@ def recover(deed: Deed) -> Done:
 
 def _recover(deed: Deed, view: QueueView) -> Done:
     token = _judged(view, None)
-    left = recovery.Leftovers() if token.ticket is None else _end(deed, token)
+    left = _end(deed, view, token)
     steps = fates(deed.targets, {f.member.identity.pid: f.ended_by for f in left.fates}, left.left)
     for step in steps:
         deed.progress(step)
     if text := _why_kept(token, left):
         return Done(5, text, steps, returned(deed.targets, steps))
+    dead = _dead_holds(view, token)
     if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
-        assert token.ticket is not None
-        survivors.record(deed.queue, token.ticket, stuck)
+        survivors.record(deed.queue, dead[0], stuck)
     if not freeing.free(deed.places, deed.queue, token, keep=token.kind == "garbled"):
         raise RefusedError(f"{view.token_path} is another token now: look again")
-    if token.ticket_id:
-        record.remove(deed.queue, token.ticket_id)
+    for ticket in dead:
+        recovery.forget(deed.queue, ticket.id)
     events.record(deed.queue, "recovered", token.ticket_id or "", by="operator", lane=token.lane, ended=len(left.fates))
     return Done(5 if stuck else 0, _freed(view, stuck), steps, returned(deed.targets, steps))
 
@@ -165,11 +165,26 @@ def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
         )
 
 
-def _end(deed: Deed, token: TokenFile) -> recovery.Leftovers:
+def _dead_holds(view: QueueView, token: TokenFile) -> list[TicketFile]:
+    """Whose leftovers are meant: the token's own hold, and those that ran and whose tokens somebody removed."""
+    ran = [ticket for ticket in view.tickets if ticket.dead and ticket.id in view.records]
+    return [*([token.ticket] if token.ticket else []), *(t for t in ran if t.id != token.ticket_id)]
+
+
+def _end(deed: Deed, view: QueueView, token: TokenFile) -> recovery.Leftovers:
+    ended = [_end_one(deed, ticket) for ticket in _dead_holds(view, token)]
+    return recovery.Leftovers(
+        tuple(fate for one in ended for fate in one.fates),
+        tuple(left for one in ended for left in one.left),
+        tuple(identity for one in ended for identity in one.not_ours),
+    )
+
+
+def _end_one(deed: Deed, ticket: TicketFile) -> recovery.Leftovers:
     return with_powers_of(
-        token.uid,
+        ticket.uid,
         lambda: recovery.end_leftovers(
-            deed.queue, token, deed.bounds(), time.sleep, lambda: other_holds(deed.places), deed.tell
+            deed.queue, ticket, deed.bounds(), time.sleep, lambda: other_holds(deed.places), deed.tell
         ),
     )
 
@@ -184,27 +199,17 @@ def _why_kept(token: TokenFile, left: recovery.Leftovers) -> str | None:
 
 
 def _leftovers(view: QueueView, token: TokenFile) -> tuple[Target, ...]:
-    """The recorded members that live and are the token's author's own."""
-    if token.ticket is None:
-        return ()
-    published = view.records.get(token.ticket.id)
-    found = []
-    for identity in recovery.recorded_identities(published, token.ticket):
+    """The recorded members that live and are their author's own."""
+    return tuple(target for ticket in _dead_holds(view, token) for target in _members(view, ticket))
+
+
+def _members(view: QueueView, ticket: TicketFile) -> Iterator[Target]:
+    user = user_name(ticket.uid)
+    for identity in recovery.recorded_identities(view.records.get(ticket.id), ticket):
         stat = read_stat(identity.pid) if is_alive(identity) else None
-        if stat and real_uid(identity.pid) == token.uid:
-            found.append(
-                Target(
-                    stat.pid,
-                    stat.start_ticks,
-                    token.uid,
-                    user_name(token.uid),
-                    stat.name,
-                    (),
-                    "record",
-                    _memory(view, stat.identity),
-                )
-            )
-    return tuple(found)
+        if stat and real_uid(identity.pid) == ticket.uid:
+            memory = _memory(view, stat.identity)
+            yield Target(stat.pid, stat.start_ticks, ticket.uid, user, stat.name, (), "record", memory)
 
 
 def _memory(view: QueueView, identity: Identity) -> int | None:

@@ -16,10 +16,14 @@ from signal import Signals
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
 from holdtop.payload.members import Found, Scope, find, recorded
-from holdtop.payload.process import Identity, Pinned
+from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 
 #: After KILL, this long until processes that we may not signal are given up, in seconds.
 DENIED_WAIT = 1.0
+
+
+#: A child that the kernel counts and ``/proc`` hides (hidepid, and another account's program).
+UNSEEN = Member(Identity(0, 0), "a child that cannot be seen", None, "descent", "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Ending:
             if over or now >= give_up or (found.members and denied and now >= kill_at + DENIED_WAIT):
                 return self._conclude(found)
             self._signal(found, Signals.SIGKILL if now >= kill_at else Signals.SIGTERM)
+            if self.reaper is None and self._empty_looks:
+                continue  # the second look, at once
             limit = kill_at if now < kill_at else give_up
             wait(max(0.0, min(pause, limit - now)))
             pause = min(pause * 2, 0.1) if found.members else 0.002
@@ -121,7 +127,7 @@ class Ending:
                 self._denied.discard(member.identity)
             except ProcessLookupError:
                 continue
-            except PermissionError:
+            except (PermissionError, UnreadableProcess):
                 self._denied.add(member.identity)
 
     def _send(self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]) -> None:
@@ -155,6 +161,8 @@ class Ending:
         )
         left = [Left(member, self._why(identity)) for identity, member in living.items()]
         left += [Left(member, "spared") for member in found.spared]
+        if self.reaper and not self.reaper.childless and not left:
+            left = [Left(UNSEEN, "not permitted")]
         proof = "ECHILD" if self.reaper and self.reaper.childless and not left else None
         return tuple(fate for fate in fates if fate.ended_by != "none"), tuple(left), proof
 

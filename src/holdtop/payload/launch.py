@@ -36,7 +36,7 @@ class LaunchError(Exception):
     """The command could not be executed; ``status`` is 127 (not found) or 126 (anything else)."""
 
     def __init__(self, command: Command, error: OSError) -> None:
-        self.status = 127 if error.errno == errno.ENOENT else 126
+        self.status = 127 if error.errno == errno.ENOENT or not command.argv[0] else 126
         super().__init__(f"{command.argv[0]}: {error.strerror}")
 
 

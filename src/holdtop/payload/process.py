@@ -15,6 +15,9 @@ from functools import cached_property
 
 from holdtop.payload import linux
 
+#: No pid is larger (PID_MAX_LIMIT, include/linux/threads.h).
+PID_LIMIT = 1 << 22
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -128,7 +131,7 @@ class Pinned:
     """A process held by a pidfd whose start time was checked: signals reach it, or nobody."""
 
     def __init__(self, identity: Identity) -> None:
-        """Raises ``ProcessLookupError`` when that process is gone, whoever has its pid now."""
+        """Raises ``ProcessLookupError`` when that process is gone, whoever has its pid now; ``UnreadableProcess``."""
         if identity.pid <= 1:
             raise PermissionError(errno.EPERM, f"pid {identity.pid} is never signalled")
         self.identity = identity
@@ -138,7 +141,11 @@ class Pinned:
             if error.errno == errno.EINVAL:
                 raise ProcessLookupError(errno.ESRCH, f"{identity.pid} is no process") from error
             raise
-        stat = read_stat(identity.pid)
+        try:
+            stat = read_stat(identity.pid)
+        except UnreadableProcess:
+            self.close()
+            raise
         if stat is None or stat.start_ticks != identity.start_ticks:
             self.close()
             raise ProcessLookupError(errno.ESRCH, f"pid {identity.pid} is another process now")

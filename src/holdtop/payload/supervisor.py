@@ -25,6 +25,8 @@ from holdtop.payload.signals import ENDING, SignalInbox, ready
 from holdtop.payload.starter import Starter
 from holdtop.payload.terminal import Terminal, in_foreground
 
+#: Statuses of the hold's own: a payload that ends with one of them is said to.
+OURS = range(120, 128)
 #: Beyond grace and survive wait, this long until a keeper that does not answer is replaced, in seconds.
 KEEPER_SLACK = 5.0
 
@@ -57,30 +59,32 @@ class Supervisor:
         self._end_by: float | None = None
         self._interrupted_by_key = False
         self._done: Result | None = None
+        self._failure = ""
+        self._keeper = 0
 
-    def supervise(self) -> Result:
-        """Start the keeper, see the payload through to its end, and return the hold's status.
-
-        Raises ``HoldError`` when there can be no keeper; then nothing has been started.
-        """
+    def start(self) -> None:
+        """Start the keeper. Raises ``HoldError`` when there can be none; then nothing has been started."""
         linux.become_subreaper()
-        channel, keepers = Channel.pair()
+        self._channel, keepers = Channel.pair()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            keeper = os.fork()
+            self._keeper = os.fork()
         except OSError as error:
             raise HoldError(f"no process can be started: {error.strerror}; the command was not run") from error
-        if keeper == 0:
-            channel.close()
+        if self._keeper == 0:
+            self._channel.close()
             self._become_keeper(keepers, os.getppid(), blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         keepers.close()
-        pidfd = os.pidfd_open(keeper)
+
+    def see_through(self) -> Result:
+        """See the payload through to its end, and return the hold's status. Raises nothing that leaves it running."""
         try:
-            self._watch(channel, keeper, pidfd)
+            self._watch()
             return self._done or self._inherit()
+        except (OSError, UnreadableProcess) as error:
+            return self._last_resort(error)
         finally:
-            os.close(pidfd)
             if self._terminal:
                 self._terminal.take_back()
 
@@ -96,34 +100,36 @@ class Supervisor:
             Keeper(self._run, inbox, channel, supervisor).keep(terminal)
         except BaseException as error:  # noqa: BLE001  the child must never return into the supervisor's code
             # The supervisor inherits and ends the payload; this is only the reason for the log.
-            channel.send("say", text=f"the keeper failed: {error!r}")
+            channel.send("failed", text=f"{type(error).__name__}: {error}")
         finally:
             os._exit(0)
 
-    def _watch(self, channel: Channel, keeper: int, pidfd: int) -> None:
+    def _watch(self) -> None:
         """Until the keeper is gone."""
+        pidfd = os.pidfd_open(self._keeper)
         while True:
-            ready = self._wait_for_news(channel.fileno(), pidfd)
-            self._hear(channel)
+            ready = self._wait_for_news(pidfd)
+            self._hear()
             if pidfd in ready:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(keeper, 0)
-                self._hear(channel)
+                    os.waitpid(self._keeper, 0)
+                self._hear()
+                os.close(pidfd)
                 return
-            self._heed_signals(channel)
+            self._heed_signals()
             if self._starter.fd in ready or self._starter.ended:
-                self._ask_to_end(channel, self._starter.check())
-            self._keep_keeper_going(keeper, pidfd)
+                self._ask_to_end(self._starter.check())
+            self._keep_keeper_going(pidfd)
 
-    def _wait_for_news(self, *others: int) -> list[int]:
+    def _wait_for_news(self, pidfd: int) -> list[int]:
         """Descriptors with something to read. While the starter's verdict is out, it is asked every 0.1 s."""
-        fds = [self._inbox.fd, *others]
+        fds = [self._inbox.fd, self._channel.fileno(), pidfd]
         if self._starter.fd is not None and not self._starter.ended:
             fds.append(self._starter.fd)
         return ready(fds, 0.1 if self._starter.ended else TICK)
 
-    def _hear(self, channel: Channel) -> None:
-        for message in channel.receive():
+    def _hear(self) -> None:
+        for message in self._channel.receive():
             match message["kind"]:
                 case "started":
                     self._root = Identity(message["pid"], message["start"])
@@ -134,8 +140,12 @@ class Supervisor:
                         self._limit_ending()
                 case "warn":
                     self._warn(message["text"])
+                case "failed":
+                    self._failure = message["text"]
                 case "done":
                     self._done = Result(message["status"], self._death(message))
+                    if message["reason"] == "exited" and message["status"] in OURS:
+                        self._say(f"the command itself ended with status {message['status']}")
 
     def _death(self, message: dict[str, int | str]) -> signal.Signals | None:
         """After a terminal's Ctrl-C the hold dies of INT as well: a shell reads that as "stop the loop"."""
@@ -143,18 +153,18 @@ class Supervisor:
         by_hold = message["reason"] == "INT" and self._interrupted_by_key
         return signal.SIGINT if by_payload or by_hold else None
 
-    def _heed_signals(self, channel: Channel) -> None:
+    def _heed_signals(self) -> None:
         for signum in self._inbox.drain():
             if signum == signal.SIGCONT:
                 self._lend_terminal()
             elif signum != signal.SIGCHLD:
                 self._interrupted_by_key = signum == signal.SIGINT and in_foreground()
-                self._ask_to_end(channel, end_by_signal(signum))
+                self._ask_to_end(end_by_signal(signum))
 
-    def _ask_to_end(self, channel: Channel, end: End | None) -> None:
+    def _ask_to_end(self, end: End | None) -> None:
         if end and self._end is None:
             self._end = end
-            channel.send_end(end)
+            self._channel.send_end(end)
             self._limit_ending()
 
     def _limit_ending(self) -> None:
@@ -169,9 +179,9 @@ class Supervisor:
             if self._terminal:
                 self._terminal.lend(self._root.pid)
 
-    def _keep_keeper_going(self, keeper: int, pidfd: int) -> None:
+    def _keep_keeper_going(self, pidfd: int) -> None:
         with contextlib.suppress(OSError, UnreadableProcess):
-            stat = read_stat(keeper)
+            stat = read_stat(self._keeper)
             if stat and stat.state == "T":
                 signal.pidfd_send_signal(pidfd, signal.SIGCONT)
             if self._end_by is not None and time.monotonic() > self._end_by:
@@ -179,7 +189,8 @@ class Supervisor:
 
     def _inherit(self) -> Result:
         """The keeper was killed: its orphans are ours now."""
-        end = self._end or End("keeper-killed", 125, "the hold's inner process was killed")
+        why = f"failed ({self._failure})" if self._failure else "was killed"
+        end = self._end or End("keeper-killed", 125, f"the hold's inner process {why}")
         self._say(f"{end.text}; ending the payload")
         self._run.custody.ending(end)
         scope = Scope(self._root, self._run.mark, os.getuid(), reaper=os.getpid())
@@ -189,3 +200,15 @@ class Supervisor:
         report = Report(end, reaper.root_wait_status, fates, left, proof)
         self._run.custody.conclude(report)
         return Result(exit_status(report))
+
+    def _last_resort(self, error: Exception) -> Result:
+        """Not even descriptors are to be had: end what needs none, and leave the token to whoever can prove more."""
+        self._say(f"the hold failed ({error}); its token is left for 'holdtop recover'")
+        with contextlib.suppress(OSError):
+            # Unreaped children of ours: their pids, and the root's group, are nobody else's.
+            if os.waitpid(self._keeper, os.WNOHANG) == (0, 0):
+                return Result(125)  # the keeper lives: it sees our end and ends the payload
+        with contextlib.suppress(OSError):
+            if os.waitpid(self._root.pid, os.WNOHANG) == (0, 0):
+                os.killpg(self._root.pid, signal.SIGKILL)
+        return Result(125)

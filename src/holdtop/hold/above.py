@@ -1,0 +1,63 @@
+"""Holds above this process: whose payload we are, and what may therefore be taken, or not.
+
+Proof is descent: the token's live holder, as (pid, start) in our own pid namespace and boot, is our ancestor. The
+variables in the environment are a hint only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+from holdtop.errors import HoldError
+from holdtop.hold import token
+from holdtop.hold.places import Places, neighbours, prefix
+from holdtop.hold.view import TicketFile
+from holdtop.payload.process import Identity, ProcessTable
+
+#: With the resource's name behind it: the ticket of the hold that this environment was made for.
+TICKET_MARK = "HOLDTOP_TICKET_"
+
+
+def holds_above(wanted: Sequence[Places], environ: Mapping[str, str]) -> set[str]:
+    """The resources that a hold above us has, of all that lie beside the wanted ones.
+
+    Raises ``HoldError`` when a wanted one is held by the hold that this environment names, but not above us:
+    waiting for it could be waiting for ourselves.
+    """
+    table = ProcessTable()
+    ancestors = {table.stats[pid].identity for pid in table.ancestors(os.getpid()) if pid in table.stats}
+    beside = {place.token_path: place for one in wanted for place in (one, *neighbours(one))}
+    above: set[str] = set()
+    for place in beside.values():
+        holder = _live_holder(place)
+        if holder is None:
+            continue
+        if Identity(holder.pid, holder.start_ticks) in ancestors:
+            above.add(place.resource)
+        elif place in wanted and environ.get(TICKET_MARK + prefix(place.resource)) == holder.id:
+            raise HoldError(
+                f"this environment belongs to hold {holder.id} of {place.resource}, which is still running, but "
+                "this process is not below it: waiting for it could be a deadlock; start from another environment"
+            )
+    return above
+
+
+def refuse_disorder(wanted: Collection[str], above: Collection[str]) -> None:
+    """Always in one order, so that two lanes can never wait for each other. Raises ``HoldError``."""
+    for resource in wanted:
+        for held in above:
+            if resource < held:
+                raise HoldError(
+                    f"{resource} may not be taken while {held} is held: take both at once with -r {resource},{held}"
+                )
+
+
+def _live_holder(place: Places) -> TicketFile | None:
+    """Whose token lies there, if that is a living process whose number means the same here as there."""
+    with contextlib.suppress(HoldError, OSError), place.open_token_dir() as directory:
+        found = token.look(directory, place.token_name)
+        if found and found.ticket and found.locked and found.ticket.identity_alive:
+            return found.ticket
+    return None
