@@ -109,7 +109,7 @@ def test_an_overlay_lies_over_live_processes(tmp_path: Path, sleeper: subprocess
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a node of DRM's number, another account's process")
-def test_a_renamed_node_is_known_by_its_number(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_renamed_node_is_known_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container may call it anything. Looked at through a link in a recording, as it cannot be opened here."""
     node, plain = tmp_path / "gpu0", tmp_path / "other"
     os.mknod(node, 0o20600, os.makedev(226, 128))
@@ -118,6 +118,8 @@ def test_a_renamed_node_is_known_by_its_number(tmp_path: Path, sleeper: subproce
     links.mkdir()
     for name, target in (("3", node), ("4", plain), ("5", tmp_path)):
         (links / name).symlink_to(target)
+    assert users._kind(str(links / "3"), recorded=False) is None, "a file outside of /dev is not even looked at"
+    monkeypatch.setattr(users, "DEVICE_ROOTS", (str(tmp_path),))
     assert [users._kind(str(links / name), recorded=False) for name in "345"] == ["gpu", None, None]
 
 

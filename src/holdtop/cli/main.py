@@ -68,12 +68,12 @@ def _guarded(program: str, words: list[str]) -> int:
         return 0  # the reader of a pipe had enough: that is not a failure of ours
     except OSError as error:
         _silence_stdout()
-        return _fail(program, str(error), 1)
+        return _fail(program, str(error), _failure(words))
     except Exception as error:  # the last edge: a user sees one line, a developer may ask for all
         if os.environ.get("HOLDTOP_TRACEBACK"):
             raise
         text = f"internal error: {type(error).__name__}: {error} (HOLDTOP_TRACEBACK=1 shows where); please report it"
-        return _fail(program, text, 1)
+        return _fail(program, text, _failure(words))
     return status
 
 
@@ -140,6 +140,11 @@ def _fail(program: str, text: str, status: int) -> int:
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _failure(words: list[str]) -> int:
+    """1 is a payload's own number: what runs one has its own failure's status."""
+    return 125 if words[:1] in (["run"], ["guard"]) else 1
 
 
 def _silence_stdout() -> None:

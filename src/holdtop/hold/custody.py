@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,7 +53,10 @@ class Held:
         """Remove ticket and token, in this order, so that a successor wakes to a free queue. True: it was ours."""
         with queues.locked(self.queue):
             self.ticket.leave()
-            return self.token.release()
+            released = self.token.release()
+        if self.lock_fd is not None:
+            fcntl.flock(self.lock_fd, fcntl.LOCK_UN)  # for every process that shares it
+        return released
 
 
 @dataclass(slots=True)

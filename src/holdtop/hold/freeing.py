@@ -40,8 +40,6 @@ def free(places: Places, queue: Dir, seen: TokenFile, *, keep: bool) -> bool:
             own.release()
         finally:
             os.close(own.fd)
-        if seen.ticket_id:
-            queue.remove(seen.ticket_id)
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdtop.errors import HoldtopError, PlaceError
+from holdtop.errors import HoldtopError
 from holdtop.hold import claim, receipt, record, stop, survivors, token
 from holdtop.hold import queue as queues
 from holdtop.hold.places import Places
@@ -43,5 +43,5 @@ def look(places: Places) -> QueueView:
                 last_receipt=receipt.last(queue),
                 problems=tuple(problems),
             )
-    except (PlaceError, OSError) as error:
+    except (HoldtopError, OSError) as error:
         return QueueView(**base, token=found_token, problems=(*problems, str(error)))  # type: ignore[arg-type]

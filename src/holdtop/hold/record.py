@@ -19,12 +19,16 @@ from holdtop.payload.custody import Member
 from holdtop.payload.process import PID_LIMIT
 
 RECORD = ".record"
+#: Of a larger payload the oldest are named: a record has to stay readable (``files.SIZE_LIMIT``).
+MOST_MEMBERS = 500
 
 
 def publish(queue: Dir, ticket_id: str, content: Mapping[str, object], members: Collection[Member]) -> None:
     """Renew the record. A disk that is full leaves the old one; nothing is raised."""
-    processes = [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members]
-    data = json.dumps({**content, "ticket": ticket_id, "members": processes, "at": now()}, default=str).encode()
+    oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
+    processes = [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in oldest]
+    said = {**content, "ticket": ticket_id, "members_total": len(members), "members": processes, "at": now()}
+    data = json.dumps(said, default=str).encode()
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
         records.replace(f"{ticket_id}.json", data)
 

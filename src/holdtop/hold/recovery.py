@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from holdtop.hold import queue as queues
 from holdtop.hold import record, stop
-from holdtop.hold.files import Dir
+from holdtop.hold import ticket as tickets
+from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
 from holdtop.payload.custody import Fate, Left, Member
@@ -32,12 +33,18 @@ class Leftovers:
     not_ours: tuple[Identity, ...] = ()
 
 
-def forget(queue: Dir, ticket_id: str) -> None:
-    """Remove what a ghost's hold would have removed at its release, as far as it can be."""
-    record.remove(queue, ticket_id)
-    stop.withdraw(queue, ticket_id)
-    with contextlib.suppress(OSError):
-        queue.remove(ticket_id)
+def forget(queue: Dir, ghost: TicketFile) -> None:
+    """Remove what a dead hold would have removed at its release, as far as it can be.
+
+    A token's content may name anybody's ticket: only a dead one of the same nonce goes.
+    """
+    with contextlib.suppress(OSError, Untrusted):
+        there = tickets.read(queue, ghost.id)
+        if not there.dead or there.nonce != ghost.nonce:
+            return
+        queue.remove(ghost.id)
+    record.remove(queue, ghost.id)
+    stop.withdraw(queue, ghost.id)
 
 
 def run_mark(ticket: TicketFile) -> str:

@@ -59,7 +59,7 @@ class Taker:
         """What follows the take; whatever goes wrong in it gives the token back."""
         try:
             if instead_of:
-                recovery.forget(held.queue, instead_of.id)
+                recovery.forget(held.queue, instead_of)
             self._check(held)
         except BaseException:
             held.give_back()
@@ -126,7 +126,7 @@ class Taker:
                     f"::warning::pids {pids} of it still run, and only uid {ticket.uid} or root may end them"
                 )
             else:
-                recovery.forget(own.queue, ticket.id)
+                recovery.forget(own.queue, ticket)
 
     def _say_why(self, found: TokenFile) -> None:
         if found.kind == "garbled":

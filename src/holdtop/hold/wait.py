@@ -108,7 +108,7 @@ class Waiter:
             sight = self._look(own, token_dir)
             if self._may_try(sight):
                 if self.narrator.once("head", f"at the head of the queue: {self.places.said}"):
-                    self._event(own, "head")
+                    self._event(own, "head", where=self.places.said)
                 if held := taker.attempt(own, token_dir, sight.token):
                     return held
             if self.until is not None and time.monotonic() >= self.until:

@@ -33,11 +33,13 @@ class Command:
 
 
 class LaunchError(Exception):
-    """The command could not be executed; ``status`` is 127 (not found) or 126 (anything else)."""
+    """The command could not be executed; ``status`` is 127 (not found) or 126, 125 when it was our preparation."""
 
-    def __init__(self, command: Command, error: OSError) -> None:
+    def __init__(self, command: Command, error: OSError, step: str = "") -> None:
         self.status = 127 if error.errno == errno.ENOENT or not command.argv[0] else 126
-        super().__init__(f"{command.argv[0]}: {error.strerror}")
+        if step:
+            self.status = 125
+        super().__init__(f"{step or command.argv[0]}: {error.strerror}")
 
 
 def start(command: Command, *, terminal_fd: int | None, hup_ignored: bool) -> Identity:
@@ -58,12 +60,14 @@ def start(command: Command, *, terminal_fd: int | None, hup_ignored: bool) -> Id
         number = answer.read()
     if number:
         os.waitpid(pid, 0)
-        raise LaunchError(command, OSError(int(number), os.strerror(int(number))))
+        code, _, step = number.decode().partition(" ")
+        raise LaunchError(command, OSError(int(code), os.strerror(int(code))), step)
     return stat.identity if stat else Identity(pid, 0)
 
 
 def _become(command: Command, say: int, terminal_fd: int | None, hup_ignored: bool) -> NoReturn:
     """The child, up to exec. It can only leave by exec or ``_exit``."""
+    step = ""
     try:
         os.setpgid(0, 0)
         if terminal_fd is not None:
@@ -73,15 +77,17 @@ def _become(command: Command, say: int, terminal_fd: int | None, hup_ignored: bo
         if command.log_fd is not None:
             os.dup2(command.log_fd, 1)
             os.dup2(command.log_fd, 2)
-        if command.nice:
-            os.nice(command.nice)
+        step = "--nice"
+        os.nice(command.nice)
+        step = "--cpus"
         if command.cpus:
             os.sched_setaffinity(0, command.cpus)
+        step = ""
         signal.set_wakeup_fd(-1)
         reset_for_payload(hup_ignored)
         os.execvpe(command.argv[0], list(command.argv), {**os.environ, **command.marks})
     except OSError as error:
-        os.write(say, str(error.errno).encode())
+        os.write(say, f"{error.errno} {step}".encode())
     except BaseException:  # noqa: BLE001  the child may leave by exec or _exit only
         os.write(say, str(errno.EINVAL).encode())
     os._exit(127)

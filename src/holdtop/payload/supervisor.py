@@ -28,7 +28,7 @@ from holdtop.payload.terminal import Terminal, in_foreground
 #: Statuses of the hold's own: a payload that ends with one of them is said to.
 OURS = range(120, 128)
 #: Beyond grace and survive wait, this long until a keeper that does not answer is replaced, in seconds.
-KEEPER_SLACK = 5.0
+KEEPER_SLACK = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ _MAJORS = {226: "gpu", 261: "npu"}
 #: By name: KFD has no number of its own (its major is allotted at boot), and so have an overlay's nodes.
 _NODES = (("/dev/dri/renderD", "gpu"), ("/dev/dri/card", "gpu"), ("/dev/accel/accel", "npu"))
 _KFD = "/dev/kfd"
+#: Where device nodes lie, in containers too.
+DEVICE_ROOTS = ("/dev/",)
 #: A recording without links: a user of the GPU if its fdinfo says so.
 _UNLINKED = "gpu?"
 
@@ -91,6 +93,8 @@ def _kind(link: str, recorded: bool) -> str | None:
         return _UNLINKED if recorded and not os.path.lexists(link) else None
     if not target.startswith("/"):
         return None  # a socket, a pipe
+    if not recorded and not target.startswith(DEVICE_ROOTS):
+        return None  # a look at a foreign file could hang on its file system; containers rename within /dev
     by_name = "gpu" if target == _KFD else next((kind for node, kind in _NODES if target.startswith(node)), None)
     try:
         status = os.stat(link)
