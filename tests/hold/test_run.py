@@ -290,7 +290,7 @@ def test_a_strangers_stop_request_is_a_file_and_nothing_more(state: Box) -> None
     forged.parent.mkdir()
     forged.write_bytes(tickets.encode({"v": "1", "id": ticket, "nonce": nonce, "reason": "mine now"}))
     os.chown(forged, 65534, -1)
-    forged.rename(forged.with_name(ticket))
+    forged.rename(forged.with_name(f"{ticket}.0123"))
     time.sleep(2.5)
     assert lane.poll() is None
     assert state.token.exists()

@@ -23,7 +23,7 @@ from holdtop.model.values import (
     Ticket,
 )
 from holdtop.payload.members import real_uid
-from holdtop.payload.process import ProcessTable, Stat
+from holdtop.payload.process import ProcessTable, Stat, read_stat
 from tests.hold.lanes import Box
 
 
@@ -73,7 +73,7 @@ def shown(
                 queue_path=view.queue_path,
                 token_path=view.token_path,
                 rule=view.rule,
-                state="held" if view.token else "free",
+                state=_state(view.token, leftovers),
                 holder=holder,
                 waiting=tuple(_ticket(t, place, "waiting", None) for place, t in enumerate(waiting, 1)),
                 foreign=tuple(Foreign(e.name, e.pid, e.why) for e in view.entries),
@@ -84,6 +84,13 @@ def shown(
         flags=tuple(flags),
         leftovers=tuple(leftovers),
     )
+
+
+def _state(token: TokenFile | None, device_users: Sequence[Process]) -> Any:
+    if token is None:
+        return "free"
+    gone = token.kind == "shell" and token.pid is not None and read_stat(token.pid) is None
+    return "ghost" if token.ghost or (gone and not device_users) else "held"
 
 
 def _holder(token: TokenFile, records: Any, shell_payload: Sequence[Process]) -> Ticket | None:

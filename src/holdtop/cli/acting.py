@@ -35,6 +35,8 @@ def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
     pid = getattr(args, "pid", None)
     if pid is not None and whose(snapshot, pid) is None:
         snapshot = look(args, devices=True)  # only a stray is known by its use of the device alone
+    if args.verb == "recover" and any(r.holder and r.holder.kind == "shell" for r in snapshot.resources):
+        snapshot = look(args, devices=True)  # a shell's payload is known by its use of the device alone
     plan = make_plan(snapshot)
     if args.dry_run:
         print(_json(plan, None) if args.json else "\n".join(described(plan)))

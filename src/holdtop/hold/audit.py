@@ -26,6 +26,8 @@ from holdtop.hold.files import STICKY_MODE, Dir, Untrusted, write_all
 from holdtop.hold.ticket import boot_id, now
 
 AUDIT = ".audit"
+#: No audit file is read beyond this, in bytes: it may have been made to be large.
+READ_LIMIT = 64 * 1024 * 1024
 SUFFIX = ".jsonl"
 #: Takes datagrams of fields (systemd.journal-fields(7), "Native Journal Protocol").
 JOURNAL = "/run/systemd/journal/socket"
@@ -201,11 +203,13 @@ def _files(queue: Dir) -> Iterator[tuple[str, bytes | str]]:
                 yield audit.of(name), str(error)
                 continue
             with open(fd, "rb") as file:
-                owner = os.fstat(fd).st_uid
+                owner, size = os.fstat(fd).st_uid, os.fstat(fd).st_size
                 genuine = f"{owner}{SUFFIX}" == name
                 yield (
                     audit.of(name),
-                    file.read() if genuine else f"it belongs to uid {owner}, not to its name's",
+                    (file.read(READ_LIMIT) if size <= READ_LIMIT else f"it is larger than {READ_LIMIT} bytes")
+                    if genuine
+                    else f"it belongs to uid {owner}, not to its name's",
                 )
 
 

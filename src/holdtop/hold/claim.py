@@ -21,6 +21,8 @@ CLAIM = ".claim"
 
 def write(queue: Dir, ticket_id: str, seconds: float) -> None:
     """Claim a ticket for so many seconds. A claim that cannot be written is not shown; nothing is raised."""
+    if not TICKET_FORM.fullmatch(ticket_id):
+        return  # a shell's token or a foreign entry: there is nothing of ours to claim
     lines = {
         "v": tickets.FORMAT,
         "id": ticket_id,
@@ -33,6 +35,8 @@ def write(queue: Dir, ticket_id: str, seconds: float) -> None:
 
 def withdraw(queue: Dir, ticket_id: str) -> None:
     """Remove the claim on a ticket, if there is one."""
+    if not TICKET_FORM.fullmatch(ticket_id):
+        return
     with contextlib.suppress(OSError, HoldtopError), queue.sub(CLAIM) as claims:
         claims.remove(ticket_id)
 

@@ -90,10 +90,13 @@ class HoldCustody:
     def _check_ticket(self, held: Held) -> End | None:
         if not held.ticket.present():
             return End("evicted", 130, f"ticket {held.id} was removed while it ran")
-        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce)
-        if found and stop.heeded(found, os.geteuid(), self.operators):
+        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce, self._may_ask)
+        if found:
             return End("stop", 130, f"stopped by {stop.user_name(found.author)}: {found.reason}")
         return None
+
+    def _may_ask(self, author: int) -> bool:
+        return stop.may_ask(author, os.geteuid(), self.operators)
 
     def _check_token(self, held: Held) -> End | None:
         in_place = held.token.in_place()

@@ -87,6 +87,7 @@ class Dir:
 
     def open(self, name: str, flags: int = _READ, *, links: int = 1) -> int:
         """Open an existing regular file. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``."""
+        _single(name)
         try:
             fd = os.open(name, flags | _READ & ~os.O_ACCMODE, dir_fd=self.fd)
         except OSError as error:
@@ -141,6 +142,7 @@ class Dir:
 
     def replace(self, name: str, data: bytes) -> None:
         """Put ``data`` there in one step, whatever was there."""
+        _single(name)
         aside = aside_name()
         os.close(self.create(aside, data))
         try:
@@ -151,6 +153,7 @@ class Dir:
 
     def remove(self, name: str) -> bool:
         """Unlink; False when it was not there."""
+        _single(name)
         try:
             os.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:
@@ -176,6 +179,12 @@ class Dir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _single(name: str) -> None:
+    """A path would leave the directory, and an absolute one ignore it."""
+    if "/" in name or name in ("", ".", ".."):
+        raise PlaceError(f"{name!r} is no name of an entry in a directory")
 
 
 def append(directory: Dir, name: str, data: bytes) -> None:

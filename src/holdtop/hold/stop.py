@@ -1,14 +1,15 @@
 """Stop requests: how an operator ends another account's hold without a signal of their own.
 
-``Q/.stop/ID`` names the ticket and its nonce; its author is the file's *owner*. A hold heeds its own account,
+``Q/.stop/ID.…`` names the ticket and its nonce; its author is the file's *owner*. A hold heeds its own account,
 root, and the operators named in the system's configuration. Anybody else's request is a file and nothing more.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import pwd
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from holdtop.errors import HoldtopError
@@ -35,39 +36,51 @@ def user_name(uid: int) -> str:
 
 
 def request(queue: Dir, ticket_id: str, nonce: str, reason: str) -> None:
-    """Ask the hold of that ticket to end its payload. Raises ``PlaceError`` or ``StateWriteError``."""
+    """Ask the hold of that ticket to end its payload. Raises ``PlaceError`` or ``StateWriteError``.
+
+    The file's name cannot be known beforehand: in a sticky directory nobody can be kept from asking by a file that
+    was put there first.
+    """
     lines = {"v": tickets.FORMAT, "id": ticket_id, "nonce": nonce, "reason": reason, "at": tickets.now()}
     with writing(queue.of(STOP), "write a stop request"), queue.sub(STOP, make=STICKY_MODE) as stops:
-        stops.replace(ticket_id, tickets.encode(lines))
+        stops.replace(f"{ticket_id}.{os.urandom(8).hex()}", tickets.encode(lines))
 
 
 def withdraw(queue: Dir, ticket_id: str) -> None:
-    """Remove the request of a ticket that is over, if we may."""
+    """Remove the requests for a ticket that is over, as far as we may."""
     with contextlib.suppress(OSError, HoldtopError), queue.sub(STOP) as stops:
-        stops.remove(ticket_id)
+        for name in _names(stops, ticket_id):
+            with contextlib.suppress(OSError):
+                stops.remove(name)
 
 
-def find(queue: Dir, ticket_id: str, nonce: str) -> StopRequest | None:
-    """The request for exactly this ticket, or ``None``."""
-    with contextlib.suppress(OSError, Untrusted, HoldtopError), queue.sub(STOP) as stops:
-        data, status = stops.read(ticket_id)
-        lines = tickets.decode(data)
-        if lines.get("id") == ticket_id and lines.get("nonce") == nonce:
-            return StopRequest(ticket_id, nonce, lines.get("reason", ""), status.st_uid)
+def find(queue: Dir, ticket_id: str, nonce: str, authors: Callable[[int], bool]) -> StopRequest | None:
+    """A request for exactly this ticket by somebody who may ask, or ``None``."""
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(STOP) as stops:
+        for name in _names(stops, ticket_id):
+            with contextlib.suppress(OSError, Untrusted):
+                data, status = stops.read(name)
+                lines = tickets.decode(data)
+                if (lines.get("id"), lines.get("nonce")) == (ticket_id, nonce) and authors(status.st_uid):
+                    return StopRequest(ticket_id, nonce, lines.get("reason", ""), status.st_uid)
     return None
 
 
-def heeded(found: StopRequest | None, own_uid: int, operators: Collection[int]) -> bool:
-    """Whether that author may stop a hold of ``own_uid``."""
-    return found is not None and (found.author in (own_uid, 0) or found.author in operators)
+def may_ask(author: int, own_uid: int, operators: Collection[int]) -> bool:
+    """Whether that account may stop a hold of ``own_uid``."""
+    return author in (own_uid, 0) or author in operators
 
 
 def pending(queue: Dir) -> Mapping[str, str]:
     """Ticket ids with a request, and who asks: for showing."""
     with contextlib.suppress(OSError, HoldtopError), queue.sub(STOP) as stops:
         return {
-            name: user_name(status.st_uid)
+            name.partition(".")[0]: user_name(status.st_uid)
             for name in stops.names()
             if not name.startswith(".") and (status := stops.status(name))
         }
     return {}
+
+
+def _names(stops: Dir, ticket_id: str) -> list[str]:
+    return [name for name in stops.names() if name.partition(".")[0] == ticket_id]

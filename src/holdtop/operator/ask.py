@@ -19,13 +19,13 @@ from holdtop.hold.custody import other_holds
 from holdtop.hold.files import Untrusted
 from holdtop.hold.places import Places
 from holdtop.hold.stop import user_name
-from holdtop.hold.view import TokenFile
+from holdtop.hold.view import Record, TokenFile
 from holdtop.operator.actor import with_powers_of
 from holdtop.operator.deed import GRACE, Deed, Done, fates, returned
 from holdtop.operator.values import Fate, Plan, Step, Target
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope
-from holdtop.payload.process import Identity, Pinned, is_alive, read_stat
+from holdtop.payload.process import Identity, Pinned, UnreadableProcess, is_alive, read_stat
 
 #: How much longer than its grace a hold may take to answer, or to end, in seconds.
 SLACK = 3.0
@@ -99,10 +99,16 @@ def _held(plan: Plan, places: Places) -> TokenFile | None:
 
 def _answered(deed: Deed) -> bool:
     """The hold says that it is ending, or is over."""
+    published = _published(deed)
+    return (published is not None and published.state == "ending") or _over(deed)
+
+
+def _published(deed: Deed) -> Record | None:
+    """The hold's record, when it is this hold's and by its own account: anybody may write such a file."""
     assert deed.plan.ticket is not None
     published = record.read(deed.queue, deed.plan.ticket)
-    ending = published is not None and published.nonce == deed.plan.nonce and published.state == "ending"
-    return ending or _over(deed)
+    ours = published is not None and (published.nonce, published.uid) == (deed.plan.nonce, deed.plan.uid)
+    return published if ours else None
 
 
 def _over(deed: Deed) -> bool:
@@ -132,7 +138,8 @@ def _ended_by(deed: Deed) -> dict[int, str]:
     for event in events.tail(deed.queue):
         ended = event.get("ended")
         if event.get("event") == "ended" and event.get("ticket") == deed.plan.ticket and isinstance(ended, list):
-            told.update((one["pid"], str(one["ended_by"])) for one in ended if {"pid", "ended_by"} <= set(one))
+            believable = (one for one in ended if isinstance(one, dict) and isinstance(one.get("pid"), int))
+            told.update((one["pid"], str(one.get("ended_by"))) for one in believable)
     return told
 
 
@@ -160,9 +167,11 @@ def _signal_hold(deed: Deed) -> None:
 
 def _keeper(deed: Deed, hold: Identity) -> Identity | None:
     """The hold's inner process, if what its record says is true: a child of the hold."""
-    assert deed.plan.ticket is not None
-    published = record.read(deed.queue, deed.plan.ticket)
-    stat = read_stat(published.keeper_pid) if published and published.keeper_pid else None
+    published = _published(deed)
+    try:
+        stat = read_stat(published.keeper_pid) if published and published.keeper_pid else None
+    except UnreadableProcess:
+        return None
     return stat.identity if stat and stat.ppid == hold.pid and is_alive(hold) else None
 
 

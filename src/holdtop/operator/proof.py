@@ -84,12 +84,12 @@ def refuse_claims(part: Sequence[Process], ticket: Ticket) -> None:
 
 
 def refuse_foreign_survivor(process: Process, view: QueueView) -> None:
-    """A survivor is proven by a record of the account whose process it is."""
+    """A survivor is proven by a record of the account whose process it is, or of root, who may recover anybody's."""
     wanted = (process.pid, process.start_ticks)
     authors = {
         record.uid for record in view.survivors for one in record.processes if (one.pid, one.start_ticks) == wanted
     }
-    if process.uid not in authors:
+    if not authors & {process.uid, 0}:
         said_by = ", ".join(map(user_name, sorted(authors))) or "nobody any more"
         raise RefusedError(
             f"pid {process.pid} of {process.user or process.uid} is a survivor only by the word of {said_by}"

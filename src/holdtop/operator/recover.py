@@ -158,11 +158,19 @@ def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
     else:
         stat = read_stat(token.pid)
         raise RefusedError(f"pid {token.pid} ({stat.name if stat else '?'}) of the shell token is alive")
-    strays = [flag for flag in snapshot.flags if flag.kind == "stray"] if snapshot else []
-    if strays:
+    if snapshot is not None and not _proven_shell_ghost(snapshot, token):
         raise RefusedError(
-            f"pids {[pid for flag in strays for pid in flag.pids]} use the device and may be its payload"
+            f"the holder (pid {token.pid}) is gone, but its payload may live: something uses the device, or could not "
+            "be looked into (holdtop status names it); as root, when it is clear, look again"
         )
+
+
+def _proven_shell_ghost(snapshot: Snapshot, token: TokenFile) -> bool:
+    """The look that the plan was made from saw all processes and no use of the device."""
+    return any(
+        resource.state == "ghost" and resource.holder is not None and resource.holder.pid == token.pid
+        for resource in snapshot.resources
+    )
 
 
 def _dead_holds(view: QueueView, token: TokenFile) -> list[TicketFile]:
