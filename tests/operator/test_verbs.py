@@ -56,7 +56,7 @@ def test_evict_by_a_part_of_the_id(state: Box) -> None:
     [
         (["kill"], 2, "kill needs a TICKET"),
         (["kill", "x", "--pid", "7"], 2, "not both"),
-        (["kill", "nobody", "--reason", "r", "--yes"], 7, "no ticket 'nobody'"),
+        (["kill", "nobody", "--reason", "r", "--yes"], 7, "no ticket 'nobody' (ended, or mistyped)"),
         (["kill", "--pid", "1", "--reason", "r", "--yes"], 6, "never signalled"),
         (["evict", "nobody", "--reason", "r", "--yes"], 7, "no ticket 'nobody'"),
         (["recover", "--reason", "r", "--yes"], 7, "is free"),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
-from holdtop.errors import GoneError, RefusedError
+from holdtop.errors import GoneError, HoldError, RefusedError
 from holdtop.hold.places import check_resource, known_resources
 from holdtop.model.values import Snapshot
 from holdtop.operator import execute
@@ -37,7 +37,10 @@ def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
         snapshot = look(args, devices=True)  # only a stray is known by its use of the device alone
     if args.verb == "recover" and any(r.holder and r.holder.kind == "shell" for r in snapshot.resources):
         snapshot = look(args, devices=True)  # a shell's payload is known by its use of the device alone
-    plan = make_plan(snapshot)
+    try:
+        plan = make_plan(snapshot)
+    except HoldError as error:  # 125 is a payload's own number: what cannot be reached is a refusal here
+        raise RefusedError(str(error)) from error
     if args.dry_run:
         print(_json(plan, None) if args.json else "\n".join(described(plan)))
         return 0

@@ -11,7 +11,9 @@ EPILOG = """exit status: 0 evicted, 5 something was left (named), 6 refused (why
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("evict", help="remove a ticket from the queue", epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("ticket", metavar="TICKET", help="its id, a part of it, its lane, or a foreign entry's name")
+    parser.add_argument(
+        "ticket", metavar="TICKET", help="its id (a running one: the whole), a part of it, its lane, or an entry's name"
+    )
     acting_options.add_arguments(parser)
 
 
@@ -24,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
         args,
         lambda snapshot: plan_evict(
             snapshot,
-            find_ticket(snapshot, args.ticket, foreign=True),
+            find_ticket(snapshot, args.ticket, evict=True),
             state_dir=args.state_dir,
             dry_run=args.dry_run,
         ),

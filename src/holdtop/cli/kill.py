@@ -12,7 +12,12 @@ EPILOG = """exit status: 0 ended, 5 something was left (named), 6 refused (why),
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("kill", help="end a payload, or a flagged process", epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("ticket", nargs="?", metavar="TICKET", help="its id, a part of it that is unique, or its lane")
+    parser.add_argument(
+        "ticket",
+        nargs="?",
+        metavar="TICKET",
+        help="its id, number or pid, a part of the id that is unique, or its lane",
+    )
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="a member (its whole payload is meant), or a flagged survivor or stray"
     )

@@ -51,6 +51,8 @@ def plan_kill(
             return _payload(snapshot, select.ticket_of(snapshot, ticket_id), state_dir)
         refuse_dead_or_untouchable(named)
         seen = select.whose(snapshot, named)
+        if seen is None:
+            select.refuse_unread(snapshot)
         if seen is None or (ticket_id and (seen.ticket is None or seen.ticket.id != ticket_id)):
             where = f"in the payload of {ticket_id}" if ticket_id else "in any payload, nor flagged"
             raise RefusedError(f"pid {named} is not {where}: it is none of holdtop's business")
@@ -144,6 +146,8 @@ def _shell(ticket: Ticket, state_dir: str | None, verb: Verb) -> Plan:
     """A hold of the older shell tool knows no stop requests: its process is signalled, its trap releases."""
     view = look(resolve(ticket.resource, state_dir))
     token = view.token
+    if token is None and view.problems:
+        raise RefusedError(f"the state cannot be read: {view.problems[0]}")
     if token is None or token.kind != "shell" or token.pid != ticket.pid or ticket.pid is None:
         raise GoneError(f"the shell holder of {ticket.resource} is already gone, nothing was done")
     refuse_dead_or_untouchable(ticket.pid)

@@ -1,15 +1,17 @@
-"""Finding what a person names: a ticket by its id, an unambiguous part of it, or its lane; and who a pid is."""
+"""Finding what a person names: a ticket by its id, pid or lane, or an unambiguous part; and who a pid is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdtop.errors import GoneError, UsageError
+from holdtop.errors import GoneError, RefusedError, UsageError
 from holdtop.model.values import Process, Resource, Snapshot, Ticket
 
 #: Flags whose pids an operator may end one by one.
 ENDABLE = frozenset({"survivor", "unkillable", "stray"})
+#: A part of an id shorter than this names nothing: a slip of the finger would.
+SHORTEST_PART = 4
 
 
 def tickets(snapshot: Snapshot) -> Iterator[Ticket]:
@@ -20,30 +22,55 @@ def tickets(snapshot: Snapshot) -> Iterator[Ticket]:
         yield from resource.waiting
 
 
-def find_ticket(snapshot: Snapshot, named: str, *, foreign: bool = False) -> str:
-    """The id that is meant by an id, a unique prefix or suffix of one, or a unique lane.
+def find_ticket(snapshot: Snapshot, named: str, *, evict: bool = False) -> str:
+    """The id that is meant: a whole id, sequence number, pid or lane, or else a unique part at an id's either end.
 
-    With ``foreign`` also the exact name of an entry that is no ticket of ours. Raises ``GoneError`` when nothing
-    is meant, ``UsageError`` when several are.
+    With ``evict`` also the exact name of an entry that is no ticket of ours, and a running ticket by its whole id
+    alone. Raises ``GoneError`` when nothing is meant, ``UsageError`` when several are, ``RefusedError`` when the
+    state could not be read or a running ticket is to be evicted by less than its id.
     """
-    known = [(ticket.id, ticket.lane) for ticket in tickets(snapshot)]
-    names = {name for resource in snapshot.resources for name in _entries(resource)} if foreign else set()
-    if named in names or any(named == ticket_id for ticket_id, _ in known):
+    known = {ticket.id: ticket for ticket in tickets(snapshot)}
+    names = {name for resource in snapshot.resources for name in _entries(resource)} if evict else set()
+    if named in names or named in known:
         return named
-    parts = {i for i, _ in known if named and (i.startswith(named) or i.endswith(named))}
-    found = parts or {ticket_id for ticket_id, lane in known if lane == named}
+    whole = [ticket_id for ticket_id, ticket in known.items() if named in _whole_names(ticket)]
+    found = whole or [ticket_id for ticket_id in known if _is_part(named, ticket_id)]
     if len(found) > 1:
         raise UsageError(f"{named!r} could be {', '.join(sorted(found))}: name one")
     if not found:
-        raise GoneError(f"there is no ticket {named!r}: already gone, nothing was done")
-    return found.pop()
+        refuse_unread(snapshot)
+        raise GoneError(f"no ticket {named!r} (ended, or mistyped); holdtop status lists them")
+    if evict and known[found[0]].position == 0:
+        raise RefusedError(f"ticket {found[0]} is running: to evict it, name it by its whole id")
+    return found[0]
+
+
+def refuse_unread(snapshot: Snapshot) -> None:
+    """What could not be read is not gone. Raises ``RefusedError`` naming the path and why."""
+    for resource in snapshot.resources:
+        if resource.problems:
+            raise RefusedError(f"the state of {resource.name} cannot be read: {resource.problems[0]}; nothing was done")
+
+
+def _whole_names(ticket: Ticket) -> set[str]:
+    """The lane, the pid, and the sequence number with its leading zeros and without."""
+    names = {ticket.lane or "", str(ticket.pid)}
+    if ticket.kind == "holdtop":
+        sequence = ticket.id.partition("-")[0]
+        names |= {sequence, sequence.lstrip("0")}
+    return names - {""}
+
+
+def _is_part(named: str, ticket_id: str) -> bool:
+    return len(named) >= SHORTEST_PART and (ticket_id.startswith(named) or ticket_id.endswith(named))
 
 
 def ticket_of(snapshot: Snapshot, ticket_id: str) -> Ticket:
-    """The ticket of exactly this id. Raises ``GoneError``."""
+    """The ticket of exactly this id. Raises ``GoneError``, or ``RefusedError`` where the state could not be read."""
     for ticket in tickets(snapshot):
         if ticket.id == ticket_id:
             return ticket
+    refuse_unread(snapshot)
     raise GoneError(f"ticket {ticket_id} is already gone, nothing was done")
 
 
@@ -52,6 +79,7 @@ def resource_of(snapshot: Snapshot, name: str) -> Resource:
     for resource in snapshot.resources:
         if resource.name == name:
             return resource
+    refuse_unread(snapshot)
     raise GoneError(f"there is no state of resource {name!r} here, nothing was done")
 
 
