@@ -123,3 +123,17 @@ def test_a_bad_start_is_one_line(lanes: Box) -> None:
             assert said in screen.written
             assert screen.written.count(b"\n") == 1
             assert ENTER_SCREEN not in screen.written
+
+
+@pytest.mark.parametrize("burst", [b"k\r", b"ex\r", b"stty -a | head -5\r", b"k\r1\r", b"k\t\r"])
+def test_keys_typed_blindly_end_nobody(stuck: Box, burst: bytes) -> None:
+    before = sleepers()
+    with opened(stuck) as screen:
+        shows(screen, b"stuck-lane", b"next-lane")
+        screen.type(burst)
+        screen.read(1.0)
+        screen.type(b"1\r")
+        screen.read(1.0)
+        assert audit(stuck) == []
+    assert sleepers() == before
+    assert len(stuck.tickets()) == 2

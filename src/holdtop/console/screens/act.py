@@ -28,6 +28,8 @@ Stage = Literal["planning", "asking", "acting", "over"]
 class ActScreen(ModalScreen[None]):
     """One act from its plan to its result."""
 
+    #: The first keys of a fast typist meet Cancel, never a field or the act itself.
+    AUTO_FOCUS = "#cancel"
     BINDINGS: ClassVar = [
         Binding("escape", "close", show=False),
         Binding("left,up,shift+tab", "step(-1)", show=False),
@@ -67,7 +69,8 @@ class ActScreen(ModalScreen[None]):
         self._plan = message.plan
         if message.plan is None:
             said = f"already gone, nothing done: {message.refused}" if message.gone else message.refused
-            self._end(said)
+            self._dialog.refuse(said)
+            self.stage = "over"
         else:
             self.stage = "asking"
             self._dialog.show_plan(message.plan)
@@ -91,8 +94,14 @@ class ActScreen(ModalScreen[None]):
             self._go(self._plan)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter in a field goes on to the next one; in the last one to Cancel, never to the act."""
         message.stop()
-        self.action_step(1)
+        if self.focused is message.input:
+            self.action_step(1)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        if message.input.id == "reason" and self.stage == "asking" and message.value.strip():
+            self._dialog.say(f"reason: {message.value.strip()}; Cancel is the default")
 
     def action_close(self) -> None:
         if self.stage == "acting":

@@ -77,6 +77,12 @@ class Dialog(Vertical):
         panel = self.query_one("#said", TextPanel)
         panel.show(wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1))
 
+    def refuse(self, words: str) -> None:
+        """There is nothing to choose: say why where the plan would stand."""
+        width = self.query_one("#plan", TextPanel).size.width
+        self.tell(wrapped(words, width, self._look.glyphs, "warning", indent=1))
+        self.finish("nothing was done")
+
     def finish(self, words: str) -> None:
         """Nothing more can be chosen: only closing is left."""
         for name in ("#reasons", "#reason", "#typed", "#go"):
