@@ -1,7 +1,8 @@
 """Draw the documentation's pictures from the real program, and write its key table: ``python docs/make_pictures.py``.
 
-The program runs headless on the hand-made boxes of its own tests, so the pictures show what the tests hold.
-With ``--png DIR`` also as PNG, by a headless chromium, to be looked at.
+The demo is set up as ``holdtop demo`` does it (real processes in a real queue, recorded sensors that move), and one
+console runs headless on it, sized and dressed anew for each picture; the last one shows a tree that was really ended.
+With ``--png DIR`` also as PNG, by a headless chromium, to be looked at. It takes about two minutes.
 """
 
 from __future__ import annotations
@@ -9,86 +10,117 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import os
 import re
 import subprocess
-import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from textual.pilot import Pilot
+
+from holdtop import config, operator
+from holdtop.console import themes
+from holdtop.console.app import Console, Setup
+from holdtop.console.keys import markdown, table
+from holdtop.console.screens.act import ActScreen
+from holdtop.console.view.glyphs import UNICODE
+from holdtop.demo.sandbox import sandbox
+from holdtop.model.values import Snapshot
+from holdtop.sampler import Sampler
+
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent))
-
-from tests.console.boxes import BUSY, GIB, readings  # noqa: E402
-from tests.console.fakes import FakeOperator, console  # noqa: E402
-
-from holdtop.console.app import Console  # noqa: E402
-from holdtop.console.events import parse_event  # noqa: E402
-from holdtop.console.keys import markdown  # noqa: E402
-
 KEYS_BEGIN, KEYS_END = "<!-- keys: made by make_pictures.py -->\n", "<!-- end of keys -->\n"
+#: Where the demo lives meanwhile, and the name of its box: what a picture shows is nobody's own.
+PLACE, HOST = "/tmp/demo", "strix-halo"
+#: What must have been seen before the first picture.
+FLAGS = {"survivor", "ghost", "stray"}
+#: The longest that anything here may take, in seconds.
+PATIENCE = 60.0
 
 
 class Picture(NamedTuple):
     name: str
     size: tuple[int, int]
     theme: str = "dark"
-    keys: str = ""
+    keys: str = "J"
 
 
 PICTURES = (
-    Picture("console", (120, 40)),
-    Picture("console-80x24", (80, 24), keys="j"),
-    Picture("console-200x60", (200, 60), keys="j tab down"),
-    Picture("console-light", (120, 40), "light", "j down"),
-    Picture("console-high-contrast", (100, 30), "high-contrast", "j"),
+    Picture("console", (120, 40), keys="j"),
+    Picture("console-80x24", (80, 24)),
+    Picture("console-200x60", (200, 60), keys="j"),
+    Picture("console-light", (120, 40), "light"),
+    Picture("console-high-contrast", (120, 40), "high-contrast", "j down"),
+    Picture("help", (100, 42), keys="question_mark"),
     Picture("dialog", (100, 30), keys="j k 1 right"),
     Picture("result", (100, 30), keys="j k 1 right enter"),
-    Picture("help", (100, 42), keys="question_mark"),
-)
-#: Most fonts of most readers have these letters.
-_GPU, *_OTHERS = BUSY.resources
-_FIRST, _SECOND, _THIRD = _GPU.waiting
-BOX = replace(BUSY, resources=(replace(_GPU, waiting=(_FIRST, replace(_SECOND, lane="asr-tuning"), _THIRD)), *_OTHERS))
-EVENTS = (
-    '{"at": "2030-01-02T01:33:55+00:00", "event": "taken", "ticket": "0000000012-4012", "max_hold": "2h"}',
-    '{"at": "2030-01-02T02:10:00+00:00", "event": "released", "ticket": "0000000010-3970", "verdict": "dirty"}',
-    '{"at": "2030-01-02T03:01:55+00:00", "event": "queued", "ticket": "0000000013-4013", "lane": "eval-7"}',
-    '{"at": "2030-01-02T03:03:00+00:00", "event": "warned", "ticket": "0000000012-4012", "text": "Tctl 84 °C"}',
-    '{"at": "2030-01-02T03:03:20+00:00", "event": "queued", "ticket": "0000000014-4014", "lane": "asr-tuning"}',
-    '{"at": "2030-01-02T03:04:01+00:00", "event": "queued", "ticket": "0000000015-4015", "lane": "ci-7731"}',
 )
 
 
-def history(app: Console) -> None:
-    """Three minutes of a device at work, so that the graphs have something to show."""
-    for second in range(180):
-        load = 0.5 + 0.5 * math.sin(second / 9)
-        values = readings(
-            gtt_used_bytes=(8 + 38 * min(1, second / 120)) * GIB,
-            mem_available_bytes=(92 - 40 * min(1, second / 120)) * GIB,
-            gpu_busy_percent=20 + 78 * load,
-            gpu_power_watts=40 + 52 * load,
-            tctl_celsius=62 + 20 * min(1, second / 150) + 3 * load,
-            memory_pressure_some_avg10_percent=4 * load,
+def console(state_dir: str) -> Console:
+    """The program as ``holdtop`` puts it together, for no terminal in particular."""
+    settings = config.Config()
+
+    def feed(on_snapshot: Callable[[Snapshot], None]) -> Sampler:
+        def named(snapshot: Snapshot) -> None:
+            on_snapshot(replace(snapshot, host=HOST))
+
+        return Sampler(refresh=settings.refresh, on_snapshot=named, state_dir=state_dir)
+
+    return Console(
+        Setup(
+            feed=feed,
+            operator=operator,
+            keys=table({}),
+            remapped={},
+            themes=themes.load([themes.packaged()]).loaded,
+            theme=themes.DEFAULT,
+            glyphs=UNICODE,
+            reasons=settings.reasons,
+            logs={},
+            state_dir=state_dir,
         )
-        app.world.history.add(replace(BUSY, readings=values))
+    )
 
 
-async def draw(picture: Picture) -> str:
-    operator = FakeOperator(text="only what does not answer is signalled", lane="nightly-build")
-    app = console(BOX, operator, theme=picture.theme)
-    app._logs.follow = lambda paths: None  # type: ignore[method-assign]  # noqa: ARG005 - there is no log to follow
-    async with app.run_test(size=picture.size) as pilot:
-        history(app)
-        app.world.add_log(parse_event("gpu", text) for text in EVENTS)
-        app._now().look_again()
-        for key in picture.keys.split():
-            await pilot.press(key)
-            await pilot.pause(0.2)
+async def draw(app: Console, pilot: Pilot[None], picture: Picture) -> str:
+    while app.look.painter.theme.name != picture.theme:
+        app.action_next_theme()
+    app._now().say("")
+    await pilot.resize_terminal(*picture.size)
+    for key in picture.keys.split():
+        await pilot.press(key)
+        await pilot.pause(0.4)
+    if isinstance(act := app.screen, ActScreen) and picture.keys.endswith("enter"):
+        await until(pilot, lambda: act.stage == "over")
+    await pilot.pause(1.0)
+    svg = fonts_of_the_reader(app.export_screenshot())
+    await pilot.press("escape")
+    return svg
+
+
+async def until(pilot: Pilot[None], ask: Callable[[], bool]) -> None:
+    for _ in range(int(PATIENCE / 0.2)):
+        if ask():
+            return
         await pilot.pause(0.2)
-        return fonts_of_the_reader(app.export_screenshot())
+    raise SystemExit(f"not within {PATIENCE:.0f} s: look at holdtop demo")
+
+
+async def pictures(state_dir: str, warm: float) -> dict[str, str]:
+    app = console(state_dir)
+
+    def ready() -> bool:
+        snapshot = app.world.snapshot
+        return snapshot is not None and {flag.kind for flag in snapshot.flags} >= FLAGS
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, ready)
+        await pilot.pause(warm)
+        return {picture.name: await draw(app, pilot, picture) for picture in PICTURES}
 
 
 def fonts_of_the_reader(svg: str) -> str:
@@ -114,13 +146,17 @@ def to_png(svg: Path, png: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--png", type=Path, help="also write PNGs to this directory")
+    parser.add_argument("--warm", type=float, default=60.0, help="seconds of history in the graphs (default 60)")
     given = parser.parse_args()
     write_keys(DOCS / "console.md")
-    for picture in PICTURES:
-        svg = DOCS / "pictures" / f"{picture.name}.svg"
-        svg.write_text(asyncio.run(draw(picture)))
+    with sandbox(PLACE) as box:
+        os.environ.update(box.told["environ"])
+        drawn = asyncio.run(pictures(box.told["state_dir"], given.warm))
+    for name, text in drawn.items():
+        svg = DOCS / "pictures" / f"{name}.svg"
+        svg.write_text(text)
         if given.png is not None:
-            to_png(svg, given.png.resolve() / f"{picture.name}.png")
+            to_png(svg, given.png.resolve() / f"{name}.png")
 
 
 if __name__ == "__main__":

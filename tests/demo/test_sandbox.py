@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from holdtop.demo.sandbox import sandbox
+from holdtop.errors import HoldtopError
 from holdtop.hold import places
 from holdtop.hold.look import look
 from holdtop.payload.process import Stat, read_stat
@@ -175,3 +177,13 @@ def test_without_a_terminal_nothing_is_set_up(spool: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
     assert "--script" in done.stderr
     assert list(spool.iterdir()) == []
+
+
+def test_it_lives_where_it_is_told_to_and_never_in_what_is_there(spool: Path, no_leftovers: Leftovers) -> None:
+    with sandbox(str(spool / "box")) as box:
+        assert box.told["state_dir"] == str(spool / "box" / "state")
+    until(lambda: gone(spool, no_leftovers))
+    (spool / "box").mkdir()
+    with pytest.raises(HoldtopError, match="File exists"), sandbox(str(spool / "box")):
+        pass
+    assert (spool / "box").is_dir()

@@ -1,7 +1,7 @@
 """The demo's guardian: starts everything, and ends everything when the demo's process is gone.
 
-``python -m holdtop.demo.guardian PID START`` watches that process by pidfd. It lives in a session of its own,
-where no Ctrl-C and no hang-up of the terminal reaches it, and it is a subreaper: whatever the demo starts
+``python -m holdtop.demo.guardian PID START [DIRECTORY]`` watches that process by pidfd. It lives in a session of
+its own, where no Ctrl-C and no hang-up of the terminal reaches it, and it is a subreaper: whatever the demo starts
 stays below it, so that the kernel itself (ECHILD) says when nothing is left.
 """
 
@@ -109,11 +109,23 @@ def _say(told: dict[str, object]) -> None:
     os.dup2(null, 1)
 
 
+def _directory(named: str | None = None) -> str:
+    """A new directory of mode 0700; the ``named`` one must not exist yet."""
+    if named is None:
+        return tempfile.mkdtemp(prefix="holdtop-demo-")
+    os.mkdir(named, 0o700)
+    return named
+
+
 def main() -> int:
     inbox = signals.capture()  # from here on no signal can come between a thing made and its removal
     watched = Pinned(Identity(int(sys.argv[1]), int(sys.argv[2])))
     linux.become_subreaper()
-    world = World(tempfile.mkdtemp(prefix="holdtop-demo-"))
+    try:
+        world = World(_directory(*sys.argv[3:]))
+    except OSError as error:
+        _say({"error": str(error)})
+        return 0  # nothing is there to be left
     guardian = Guardian(watched, inbox, world)
     _plain_environment(str(world.bin))
     try:

@@ -29,11 +29,15 @@ class Sandbox:
 
 
 @contextlib.contextmanager
-def sandbox() -> Iterator[Sandbox]:
-    """Set the demo up, and take it down again. Raises ``HoldtopError`` when either does not succeed."""
+def sandbox(directory: str | None = None) -> Iterator[Sandbox]:
+    """Set the demo up, and take it down again. Raises ``HoldtopError`` when either does not succeed.
+
+    ``directory``: a path that must not exist yet; a new one among the temporary files otherwise.
+    """
     me = own_identity()
+    where = [] if directory is None else [directory]
     guardian = subprocess.Popen(
-        [sys.executable, "-P", "-m", "holdtop.demo.guardian", str(me.pid), str(me.start_ticks)],
+        [sys.executable, "-P", "-m", "holdtop.demo.guardian", str(me.pid), str(me.start_ticks), *where],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -47,6 +51,7 @@ def sandbox() -> Iterator[Sandbox]:
             line = said.readline()
         told = json.loads(line) if line else {"error": f"its guardian ended with {guardian.wait()}"}
         if "error" in told:
+            guardian.wait(CLEANING)  # it ends by itself; a TERM now could hide what it said
             raise HoldtopError(f"the demo could not be set up: {told['error']}")
         yield Sandbox(told, pidfd)
     finally:
