@@ -257,3 +257,19 @@ def test_a_dead_holds_payload_is_ended_although_its_token_was_tampered_with(stat
     assert ended(state.run("true", options=["--grace", "0.5"]))[0] == 0
     assert sleepers() == []
     assert state.leftovers() == []
+
+
+def test_a_nested_run_finds_the_state_of_the_hold_above_it(state: Box, box: Path) -> None:
+    status, errors = ended(state.run(*HOLDTOP, "run", "--", "sh", "-c", "exit 9"), 20)
+    assert status == 9
+    assert "nested" in errors
+    assert list((box / "home").iterdir()) == []
+    elsewhere = subprocess.run(
+        [*HOLDTOP, "run", "--", "true"],
+        env={**os.environ, "HOLDTOP_STATE_DIR": str(state.state)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert elsewhere.returncode == 0
+    assert "your home" in elsewhere.stderr, "a variable alone is no proof"

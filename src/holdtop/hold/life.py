@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdtop.errors import HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
@@ -35,6 +35,9 @@ from holdtop.payload.process import UnreadableProcess, own_identity
 from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
 from holdtop.payload.supervisor import Result, Supervisor
+
+#: The state directory of the hold that an environment was made for.
+STATE_DIR_MARK = "HOLDTOP_STATE_DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class Life:
     def live(self) -> Result:
         """Hold, run, release. Raises ``HoldError`` or ``UsageError``; then nothing was started and nothing is held."""
         log_fd = _open_log(self.options.log)
+        if self.options.state_dir is None:
+            self._stay_below()
         places = [self._resolve(resource) for resource in sorted(self.options.resources)]
         above = holds_above(places, self.environ) if places else set()
         wanted = [place.resource for place in places if place.resource not in above]
@@ -122,6 +127,17 @@ class Life:
             with contextlib.suppress(MovedElsewhere):
                 return waiter.acquire()
 
+    def _stay_below(self) -> None:
+        """Inside a hold that was told where its state lives: there, if that hold is proven to be above us.
+
+        Else a nested run would take a second token elsewhere.
+        """
+        named = self.environ.get(STATE_DIR_MARK)
+        if named and os.path.isdir(named):
+            there = [resolve(resource, named, self.environ) for resource in self.options.resources]
+            if there and holds_above(there, self.environ):
+                self.options = replace(self.options, state_dir=named)
+
     def _resolve(self, resource: str) -> Places:
         return resolve(resource, self.options.state_dir, self.environ)
 
@@ -155,7 +171,7 @@ class Life:
         for one in held:
             marks[TICKET_MARK + prefix(one.places.resource)] = one.id
             if one.places.state_dir:
-                marks["HOLDTOP_STATE_DIR"] = one.places.state_dir
+                marks[STATE_DIR_MARK] = one.places.state_dir
         return marks
 
 
