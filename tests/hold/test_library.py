@@ -34,6 +34,12 @@ def test_a_hold_lasts_as_long_as_its_block(state: Box) -> None:
     assert state.leftovers() == []
 
 
+def test_a_program_does_not_wait_for_itself(state: Box) -> None:
+    with Hold("gpu", state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
+        run(["true"], state_dir=state.state)
+    assert run(["true"], state_dir=state.state, stdio=QUIET) == 0
+
+
 def test_a_hold_opened_in_a_thread_that_ends_stays(state: Box) -> None:
     hold = Hold("gpu", state_dir=state.state)
     thread = threading.Thread(target=hold.__enter__)

@@ -18,6 +18,11 @@ from holdtop.errors import HoldError
 #: Says that the token is ours, then lives until its stdin is closed.
 _PLACEHOLDER = ("sh", "-c", "echo held; exec cat >/dev/null")
 
+#: How long a released ``Hold`` may take to end by itself, in seconds.
+END_WAIT = 2.0
+#: This program's own holds.
+_held: set[Hold] = set()
+
 
 def command_line(argv: Sequence[str], options: Mapping[str, object]) -> list[str]:
     """``max_hold=60`` becomes ``--max-hold 60``; ``True`` is a bare flag, ``None`` and ``False`` are left out."""
@@ -37,7 +42,10 @@ def run(
     ``options`` are the command's own: ``wait``, ``max_hold``, ``grace`` (seconds), ``lane``, ``state_dir``, …
     ``stdio``: ``stdin``, ``stdout``, ``stderr``, ``cwd``, ``env`` as for ``subprocess.Popen``. When the wait is
     interrupted, by Ctrl-C say, the hold is asked to end and waited for before the exception goes on.
+    Raises ``HoldError`` inside a ``Hold`` of the same resource.
     """
+    if any(hold.resource == resource and not hold.lost for hold in _held):
+        raise HoldError(f"this program holds {resource} itself: run the command directly, it would wait for ever")
     line = command_line(argv, {"resource": resource, **options})
     process = subprocess.Popen(line, **(stdio or {}))
     try:
@@ -56,6 +64,7 @@ class Hold:
 
     def __init__(self, resource: str = "gpu", **options: object) -> None:
         """``options`` as for ``run``."""
+        self.resource = resource
         self._line = command_line(_PLACEHOLDER, {"resource": resource, **options})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -70,6 +79,7 @@ class Hold:
         except BaseException:
             self.release()
             raise
+        _held.add(self)
         return self
 
     @property
@@ -81,12 +91,15 @@ class Hold:
         """Give the token back; returns when it is free."""
         if self._process is not None:
             process, self._process = self._process, None
+            _held.discard(self)
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
-            if process.poll() is None:
+            try:
+                process.wait(END_WAIT)
+            except subprocess.TimeoutExpired:
                 process.terminate()
-            process.wait()
+                process.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
