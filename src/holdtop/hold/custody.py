@@ -116,7 +116,7 @@ class HoldCustody:
             return
         if again:
             self.warn(f"::warning::{held.places.token_path} was removed while it was held; it is back")
-            held.event("token-restored")
+            held.event("warned", text="the token was removed while it was held; it is back")
             self._watch.add(held.places.token_path, GOES)
 
     def started(self, root: Identity) -> None:

@@ -150,6 +150,7 @@ class Life:
             "deadline_at": deadline,
             "limits": self.options.limits(),
             "containment": CONTAINMENT,
+            "sensors": {limit.name: limit.source for limit in self.options.armed.armed},
             "running_since": now(),
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)

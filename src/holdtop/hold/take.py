@@ -144,6 +144,7 @@ class Taker:
             self._lock(held, self.places.lock_path)
         for warning in survivors.announce(held.queue):
             self.narrator.warn(warning)
+            held.event("warned", text=warning)
         survivors.forget_dead(held.queue)
         last = receipt.last(held.queue)
         if last and last.get("verdict") != "clean":

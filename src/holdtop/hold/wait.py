@@ -96,7 +96,8 @@ class Waiter:
             return self._until_held(own, token_dir, taker)
         except BaseException as error:
             own.leave()
-            self._event(own, "left", reason=getattr(error, "reason", type(error).__name__))
+            reason = getattr(error, "reason", type(error).__name__)
+            self._event(own, "evicted" if reason == "evicted" else "left", reason=reason)
             os.close(own.fd)
             raise
         finally:

@@ -46,6 +46,8 @@ class Limit:
     #: The exit status that goes with it.
     status: int
     read: Callable[[], Sample]
+    #: The sensor that answered first; empty before.
+    source: str = ""
     _newest: tuple[Sample, float] | None = None
     _counted_at: float = 0.0
     _bad: int = 0
@@ -58,6 +60,7 @@ class Limit:
         thread = threading.Thread(target=lambda: found.append(self.read()), daemon=True)
         thread.start()
         thread.join(FIRST_WAIT)
+        self.source = found[0].said if found and found[0].value is not None else ""
         return found[0] if found else Sample(None, f"the sensor did not answer within {FIRST_WAIT:g} s")
 
     def start(self) -> None:
