@@ -137,6 +137,7 @@ def _ticket(
         held_seconds=None,
         deadline_at=None,
         state=state,
+        limits=dict(file.limits) if file else {},
         payload=payload,
     )
 

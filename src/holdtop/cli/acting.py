@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -12,6 +14,8 @@ from holdtop.errors import GoneError, HoldError, RefusedError
 from holdtop.hold.places import check_resource, known_resources
 from holdtop.model.values import Snapshot
 from holdtop.operator import execute
+from holdtop.operator.interruption import interruptible
+from holdtop.operator.record import INTERRUPTED
 from holdtop.operator.select import whose
 from holdtop.operator.values import Outcome, Plan, Step, Target
 from holdtop.render import bytes_text, clean
@@ -46,20 +50,31 @@ def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
         return 0
     if args.reason.strip() and not args.yes and not _confirmed(plan):
         raise RefusedError("not confirmed: nothing was done")
-    outcome = execute(
-        plan,
-        reason=args.reason,
-        grace=getattr(args, "grace", None),
-        progress=None if args.json else _say,
-        unaudited=args.unaudited,
-    )
-    if args.json:
-        print(_json(plan, outcome))
-    elif outcome.status in (6, 7):
+    outcome = _execute(args, plan)
+    if not args.json and outcome.status in (6, 7):
         raise (RefusedError if outcome.status == 6 else GoneError)(outcome.text)
-    else:
-        print("\n".join(_told(outcome)))
+    with contextlib.suppress(BrokenPipeError):  # whoever read had enough: the status is still the act's
+        print(_json(plan, outcome) if args.json else "\n".join(_told(outcome)), flush=True)
+        return outcome.status
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return outcome.status
+
+
+def _execute(args: argparse.Namespace, plan: Plan) -> Outcome:
+    """The act; a signal that ends this command in its midst is told, and on record."""
+    try:
+        with interruptible():
+            return execute(
+                plan,
+                reason=args.reason,
+                grace=getattr(args, "grace", None),
+                progress=None if args.json else _say,
+                unaudited=args.unaudited,
+            )
+    except SystemExit:
+        with contextlib.suppress(OSError):
+            print(f"holdtop: {INTERRUPTED}; holdtop status shows it", file=sys.stderr, flush=True)
+        raise
 
 
 def described(plan: Plan) -> Iterator[str]:
@@ -96,7 +111,8 @@ def _confirmed(plan: Plan) -> bool:
 
 def _say(step: Step) -> None:
     about = "" if step.pid is None else f"pid {step.pid}: "
-    print(f"  {about}{step.fate}: {clean(step.text)}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # an act goes on, whoever stops listening
+        print(f"  {about}{step.fate}: {clean(step.text)}", file=sys.stderr, flush=True)
 
 
 def _told(outcome: Outcome) -> Iterator[str]:

@@ -21,7 +21,7 @@ from holdtop.hold.places import Places
 from holdtop.hold.stop import user_name
 from holdtop.hold.view import Record, TokenFile
 from holdtop.operator.actor import with_powers_of
-from holdtop.operator.deed import GRACE, Deed, Done, fates, returned
+from holdtop.operator.deed import GRACE, Deed, Done, fates, returned, seconds
 from holdtop.operator.values import Fate, Plan, Step, Target
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope
@@ -81,13 +81,7 @@ def _bounds(deed: Deed) -> tuple[float, float]:
     """The hold's own grace and survive wait in seconds, as its ticket says; foreign text, so bounded here."""
     found = _held(deed.plan, deed.places)
     limits = found.ticket.limits if found and found.ticket else {}
-    return _seconds(limits.get("grace"), GRACE), _seconds(limits.get("survive-wait"), SURVIVE_WAIT)
-
-
-def _seconds(text: str | None, default: float) -> float:
-    with contextlib.suppress(ValueError):
-        return min(max(0.0, float((text or "").removesuffix("s"))), 3600.0)
-    return default
+    return seconds(limits.get("grace"), GRACE), seconds(limits.get("survive-wait"), SURVIVE_WAIT)
 
 
 def _held(plan: Plan, places: Places) -> TokenFile | None:

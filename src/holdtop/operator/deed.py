@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -48,6 +49,13 @@ class Done:
     text: str
     steps: tuple[Step, ...] = ()
     returned_bytes: int | None = None
+
+
+def seconds(text: str | None, default: float) -> float:
+    """A limit as a ticket says it, ``10s``: foreign text, so bounded to an hour here."""
+    with contextlib.suppress(ValueError):
+        return min(max(0.0, float((text or "").removesuffix("s"))), 3600.0)
+    return default
 
 
 def fates(targets: Sequence[Target], ended_by: Mapping[int, str], left: Collection[Left] = ()) -> tuple[Step, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdtop.errors import GoneError, HoldtopError, RefusedError
@@ -12,7 +13,7 @@ from holdtop.hold.files import Dir
 from holdtop.hold.places import Places, ensure, resolve
 from holdtop.operator.ask import ask, still_held
 from holdtop.operator.deed import Deed, Done
-from holdtop.operator.record import Ledger
+from holdtop.operator.record import INTERRUPTED, Ledger
 from holdtop.operator.recover import recover, still_ghost
 from holdtop.operator.remove import remove, still_there
 from holdtop.operator.signals import signal_targets, still_same
@@ -80,19 +81,29 @@ def _execute(
     _refuse(ledger.reason, read_only)
     way = _WAYS[plan.means]
     targets = way.check(plan, places)
-    ledger.intent(targets)
-    deed = Deed(plan, places, queue, targets, ledger.reason, grace, progress)
-    done = Done(5, "interrupted: what had been asked or signalled by then goes on")
-    if plan.ticket:
-        claim.write(queue, plan.ticket, CLAIM_SECONDS)
+    deed = Deed(plan, places, queue, targets, ledger.reason, plan.grace if grace is None else grace, progress)
+    done = Done(5, INTERRUPTED)
     try:
-        done = _attempt(way, deed)
+        ledger.intent(targets)
+        with _claimed(queue, plan):
+            done = _attempt(way, deed)
     finally:
-        if plan.ticket:
-            claim.withdraw(queue, plan.ticket)
         ledger.outcome(done.status, done.text, done.steps, done.returned_bytes)
     text = "; ".join((done.text, *(f"NOT in the audit: {gap}" for gap in ledger.gaps)))
     return Outcome(done.status, text, done.steps, done.returned_bytes, tuple(ledger.records))
+
+
+@contextlib.contextmanager
+def _claimed(queue: Dir, plan: Plan) -> Iterator[None]:
+    """Others see that a hold is being ended, or a ticket removed; of a part of a payload that would not be true."""
+    if plan.ticket is None or plan.means == "signal":
+        yield
+        return
+    claim.write(queue, plan.ticket, CLAIM_SECONDS)
+    try:
+        yield
+    finally:
+        claim.withdraw(queue, plan.ticket)
 
 
 def _attempt(way: Way, deed: Deed) -> Done:

@@ -12,6 +12,7 @@ from holdtop.hold.stop import user_name
 from holdtop.model.values import Process, Snapshot, Ticket
 from holdtop.operator import select
 from holdtop.operator.actor import refuse_unless_heeded, refuse_unless_same
+from holdtop.operator.deed import GRACE, seconds
 from holdtop.operator.proof import (
     current_file,
     dead_hold,
@@ -206,6 +207,7 @@ def _part(ticket: Ticket, process: Process, state_dir: str | None) -> Plan:
         state_dir=state_dir,
         uid=ticket.uid,
         with_descendants=True,
+        grace=seconds(ticket.limits.get("grace"), GRACE),
     )
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import secrets
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from holdtop.errors import HoldtopError, RefusedError
 from holdtop.hold import audit
 from holdtop.hold.files import Dir
 from holdtop.hold.places import resolve
 from holdtop.hold.redact import redact_text
+from holdtop.operator.interruption import held_back
 from holdtop.operator.values import Plan, Step, Target
 
 #: A reason is cut to this many characters.
 LONGEST_REASON = 1000
+#: The outcome of an act that did not come to its end.
+INTERRUPTED = "interrupted: what had been asked or signalled by then goes on"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Ledger:
     """The records of one act."""
+
+    #: Those with an intent and no outcome, in any thread.
+    begun: ClassVar[set[Ledger]] = set()
+    lock: ClassVar[threading.Lock] = threading.Lock()
 
     queue: Dir
     plan: Plan
@@ -41,13 +51,18 @@ class Ledger:
             "weak": [_described(one) for one in self.plan.weak],
             "expected_bytes": self.plan.expected_bytes,
         }
-        self._write("intent", content, must=not self.unaudited)
+        with held_back():
+            self._write("intent", content, must=not self.unaudited)
+            self.begun.add(self)
 
     def outcome(self, status: int, text: str, steps: Sequence[Step], returned_bytes: int | None) -> None:
-        """Never raises: what was done is done."""
+        """Once for each intent; the first one counts. What was done is done: never raises an error."""
         fates = [{"pid": step.pid, "fate": step.fate, "text": step.text} for step in steps]
         content = {"status": status, "text": text, "fates": fates, "returned_bytes": returned_bytes}
-        self._write("outcome", content, must=False)
+        with held_back(), self.lock:
+            if self in self.begun:
+                self.begun.discard(self)
+                self._write("outcome", content, must=False)
 
     def refused(self, why: str) -> None:
         """Nothing is done; never raises."""
@@ -63,6 +78,18 @@ class Ledger:
                 raise
             self.gaps.append(str(error.__cause__ or error))
             audit.to_journal(said)
+
+
+@atexit.register
+def interrupt_all() -> None:
+    """End every record that was begun: for a process that leaves while an act is under way. Never raises an error."""
+    for ledger in list(Ledger.begun):
+        with (
+            contextlib.suppress(HoldtopError),
+            resolve(ledger.plan.resource, ledger.plan.state_dir).open_queue() as queue,
+        ):
+            ledger.queue = queue
+            ledger.outcome(5, INTERRUPTED, (), None)
 
 
 @contextlib.contextmanager

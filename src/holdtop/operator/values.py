@@ -58,6 +58,8 @@ class Plan:
     hold: tuple[int, int] | None = None
     #: With ``signal``: what has been started below the first target since then goes with it.
     with_descendants: bool = False
+    #: With ``signal``: the hold's own seconds from TERM to KILL, for when the operator says none.
+    grace: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
