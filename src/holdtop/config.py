@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import os
 import pwd
+import stat
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,8 @@ VARIABLES = ("theme", "refresh", "stray_min_mib")
 MOST_REASONS = 9
 LONGEST_REASON = 200
 LONGEST_REFRESH = 3600.0
+#: Bytes of a file.
+LARGEST = 1 << 20
 
 DEFAULT_REASONS = (
     "stuck",
@@ -77,7 +80,8 @@ def load(flags: Mapping[str, object] | None = None, environ: Mapping[str, str] =
     Raises ``ConfigError`` naming file (or variable) and key.
     """
     merged = read(SYSTEM_FILE)
-    for key, value in read(user_file(), system=False).items():
+    users = user_file()
+    for key, value in (read(users, system=False) if users else {}).items():
         merged[key] = {**merged.get("keys", {}), **value} if key == "keys" else value  # type: ignore[dict-item]
     merged.update(_variables(environ))
     merged.update({key: value for key, value in (flags or {}).items() if value is not None})
@@ -96,18 +100,21 @@ def operator_uids() -> frozenset[int]:
     return frozenset(uids)
 
 
-def user_file() -> str:
-    """The user's file, where the desktop's conventions put it."""
+def user_file() -> str | None:
+    """The user's file, where the desktop's conventions put it; ``None`` for an account without a home."""
     import platformdirs  # here, since a hold that reads the system's file alone must not pay for it
 
-    return os.path.join(platformdirs.user_config_dir("holdtop"), "config.toml")
+    try:
+        directory = platformdirs.user_config_dir("holdtop")
+    except RuntimeError:  # neither HOME nor an entry in the password file
+        return None
+    return os.path.join(directory, "config.toml") if os.path.isabs(directory) else None
 
 
 def read(path: str, *, system: bool = True) -> dict[str, object]:
     """One file's keys, checked; nothing when it is missing. Raises ``ConfigError``."""
     try:
-        with open(path, "rb") as file:
-            said = tomllib.load(file)
+        said = tomllib.loads(_content(path).decode())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -115,6 +122,20 @@ def read(path: str, *, system: bool = True) -> dict[str, object]:
     except ValueError as error:  # no TOML, or no UTF-8
         raise ConfigError(f"{path}: {error}") from error
     return {key: _checked(path, key, value, system) for key, value in said.items()}
+
+
+def _content(path: str) -> bytes:
+    """A regular file's bytes: a FIFO or a device would keep whoever reads it waiting. Raises ``OSError`` too."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise ConfigError(f"{path}: Is {kind}; make it a file or remove it")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ConfigError(f"{path}: larger than {LARGEST >> 10} KiB, which no configuration is; look what it is")
+    return content
 
 
 def _checked(where: str, key: str, value: object, system: bool) -> object:

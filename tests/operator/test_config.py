@@ -8,6 +8,7 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,29 @@ def test_a_directory_in_its_place_is_an_error(user: Path) -> None:
     user.mkdir()
     with pytest.raises(ConfigError, match="Is a directory"):
         config.load()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "large"])
+def test_what_is_no_file_is_an_error_at_once(user: Path, kind: str) -> None:
+    if kind == "fifo":
+        os.mkfifo(user)
+    elif kind == "device":
+        user.symlink_to("/dev/zero")
+    else:
+        user.write_bytes(b"#" * (config.LARGEST + 1))
+    with pytest.raises(ConfigError, match=f"{user}: .*(regular|larger)"):
+        config.load()
+
+
+def test_an_account_without_a_home_has_no_file(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_uid: int) -> NoReturn:
+        raise KeyError("uid not found")
+
+    system.write_text("refresh = 9")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert config.user_file() is None
+    assert config.load().refresh == 9
 
 
 def test_operators_are_the_systems_alone_and_a_broken_user_file_does_not_matter(system: Path, user: Path) -> None:

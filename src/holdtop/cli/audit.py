@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 
+from holdtop.errors import UsageError
 from holdtop.hold import audit
 from holdtop.hold.audit import Bad, Record
 from holdtop.hold.files import Dir
@@ -36,6 +37,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.what and args.follow:
+        raise UsageError("audit verify looks once: --follow is for the records, holdtop audit --follow")
     wanted = args.resource
     names = known_resources(args.state_dir) if wanted in (None, "all") else [check_resource(wanted)]
     places = [resolve(name, args.state_dir) for name in names]

@@ -14,9 +14,14 @@ from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
 from holdtop.payload import signals
 
+EPILOG = """exit status: the command's own (128+n when it died of signal n); 122 MemAvailable floor, 123 Tctl ceiling,
+124 max-hold, 125 the guard itself failed, 126/127 not executable/not found, 129/130/143 HUP, INT, TERM"""
+
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = verbs.add_parser("guard", help="limits and containment without the queue", allow_abbrev=False)
+    parser = verbs.add_parser(
+        "guard", help="limits and containment without the queue", epilog=EPILOG, allow_abbrev=False
+    )
     payload_options.add(parser)
 
 

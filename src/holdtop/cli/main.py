@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from holdtop import __version__
 from holdtop.errors import HoldtopError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 #: Verb -> what it does. Each is a module of this package with ``add_parser`` and ``run``, imported when named.
 VERBS = {
@@ -24,11 +28,22 @@ VERBS = {
     "audit": "operators' acts, and whether the record is whole",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
+#: What a write to a full disk fails with (write(2)).
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 EPILOG = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
 
 
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; the whole usage is there for the asking."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Unlike the base class: a full disk is a failure, and a closed stdout is nobody who asked."""
+        asked = file is sys.stdout
+        if file is not None and asked:
+            file.write(message)
+            sys.stdout.flush()
+        elif file is not None:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {_one_line(message)} ({self.prog} --help)\n")
@@ -68,7 +83,9 @@ def _guarded(program: str, words: list[str]) -> int:
         return 0  # the reader of a pipe had enough: that is not a failure of ours
     except OSError as error:
         _silence_stdout()
-        return _fail(program, str(error), _failure(words))
+        full = error.filename is None and error.errno in _FULL
+        text = f"cannot write to stdout: {error.strerror}" if full else str(error)
+        return _fail(program, text, _failure(words))
     except Exception as error:  # the last edge: a user sees one line, a developer may ask for all
         if os.environ.get("HOLDTOP_TRACEBACK"):
             raise
@@ -118,6 +135,9 @@ def _console(words: list[str]) -> int:
     parser.add_argument("-r", "--resource", metavar="NAME", help="what to show (default all that have state)")
     parser.add_argument("verb", nargs="?", metavar="VERB", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
+    if args.verb in VERBS:
+        first = next(word for word in words if word != args.verb)
+        parser.error(f"{first!r} belongs to the console; write: holdtop {args.verb}")
     if args.verb is not None:
         parser.error(f"there is no verb {args.verb!r}{_nearest(args.verb)}")
     module = importlib.import_module("holdtop.cli.console")
