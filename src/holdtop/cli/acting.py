@@ -16,7 +16,6 @@ from holdtop.model.values import Snapshot
 from holdtop.operator import execute
 from holdtop.operator.interruption import interruptible
 from holdtop.operator.record import INTERRUPTED
-from holdtop.operator.select import whose
 from holdtop.operator.values import Outcome, Plan, Step, Target
 from holdtop.render import bytes_text, clean
 
@@ -25,7 +24,7 @@ LONGEST_COMMAND = 200
 
 
 def look(args: argparse.Namespace, *, devices: bool = False) -> Snapshot:
-    """One look at the queues and the processes; no sensor is waited for. ``devices``: who uses them, too."""
+    """One look at the queues and the processes. ``devices``: who uses them and with how much memory, too."""
     from holdtop.sampler import look_once
 
     wanted = args.resource
@@ -35,10 +34,7 @@ def look(args: argparse.Namespace, *, devices: bool = False) -> Snapshot:
 
 def act(args: argparse.Namespace, make_plan: Callable[[Snapshot], Plan]) -> int:
     """The whole of an acting verb; returns its exit status. Raises ``RefusedError`` or ``GoneError``."""
-    snapshot = look(args)
-    pid = getattr(args, "pid", None)
-    if pid is not None and whose(snapshot, pid) is None:
-        snapshot = look(args, devices=True)  # only a stray is known by its use of the device alone
+    snapshot = look(args, devices=args.verb != "recover")  # a stray is known by its use of the device alone
     if args.verb == "recover" and any(r.holder and r.holder.kind == "shell" for r in snapshot.resources):
         snapshot = look(args, devices=True)  # a shell's payload is known by its use of the device alone
     try:

@@ -49,6 +49,8 @@ def wanted(raw: Raw) -> frozenset[tuple[int, int]]:
     facts = Facts.of(raw, None)
     seen = [see(look, facts) for look in raw.looks]
     pids = {pid for one in seen for pid in one.payload} | set(facts.held)
+    shells = [one for one in seen if one.resource.holder and one.resource.holder.kind == "shell"]
+    pids |= {pid for one in shells for pid in one.own}  # a hold of ours says itself what it is
     pids |= {process.pid for left in _survivors(facts, seen) for process in left.processes}
     return frozenset(facts.forest.stats[pid].identity for pid in pids)
 

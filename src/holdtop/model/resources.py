@@ -153,12 +153,7 @@ def _holder(
     taken_at = (record.taken_at if record else None) or token.taken_at
     held_seconds = plausible_age(clock.since(taken_at, now), held, facts)
     if held is None:
-        return Ticket(
-            id=view.token_path, resource=view.resource, kind="shell", lane=token.lane, pid=token.pid, keeper_pid=None,
-            start_ticks=None, uid=token.uid, user=facts.raw.users.get(token.uid), command=(), cwd=None, queued_at=None,
-            position=0, waited_seconds=None, held_seconds=held_seconds, deadline_at=None, state="running",
-            payload=payload,
-        )  # fmt: skip
+        return _shell_ticket(view, token, held_seconds, payload, facts)
     return _ticket(
         view, held, facts, position=0,
         state=record.state if record else "running",
@@ -168,6 +163,34 @@ def _holder(
         limits=record.limits if record and record.limits else held.limits,
         payload=payload,
     )  # fmt: skip
+
+
+def _shell_ticket(
+    view: QueueView, token: TokenFile, held_seconds: float | None, payload: Payload | None, facts: Facts
+) -> Ticket:
+    """What a shell's token leaves out, from the process that it names: start, account and command are that one's."""
+    stat = facts.forest.stats.get(token.pid) if token.pid else None
+    seen = facts.process(stat.pid, "record") if stat else None
+    return Ticket(
+        id=view.token_path,
+        resource=view.resource,
+        kind="shell",
+        lane=token.lane,
+        pid=token.pid,
+        keeper_pid=None,
+        start_ticks=seen.start_ticks if seen else None,
+        uid=seen.uid if seen else token.uid,
+        user=seen.user if seen else facts.raw.users.get(token.uid),
+        command=seen.command if seen else (),
+        cwd=None,
+        queued_at=None,
+        position=0,
+        waited_seconds=None,
+        held_seconds=held_seconds,
+        deadline_at=None,
+        state="running",
+        payload=payload,
+    )
 
 
 def _waiting(view: QueueView, held: TicketFile | None, facts: Facts) -> list[Ticket]:
