@@ -37,7 +37,7 @@ def process(pid: int, ppid: int, name: str, *command: str, **said: Any) -> Proce
         "gtt_bytes": None,
         "vram_bytes": None,
         "memory_source": None,
-        "found_by": "cgroup",
+        "found_by": "descent",
         "readable": True,
     } | said
     return Process(pid=pid, ppid=ppid, name=name, command=command, **given)
@@ -87,7 +87,7 @@ def readings(**values: float | None) -> dict[str, Reading]:
         "vram_total_bytes": 0.5 * GIB,
         "gpu_busy_percent": 97.0,
         "gpu_power_watts": 88.5,
-        "tctl_celsius": 84.0,
+        "tctl_celsius": 95.5,
         "mem_available_bytes": 52.3 * GIB,
         "mem_total_bytes": 124.9 * GIB,
         "memory_pressure_some_avg10_percent": 2.4,
@@ -106,7 +106,7 @@ TREE = (
     process(5002, 5001, "python3", "python3", "-c", "from multiprocessing…", cpu_percent=96.0, gtt_bytes=38 * GIB),
     process(5003, 5002, "pt_data_worker", "pt_data_worker", cpu_percent=12.0, rss_bytes=3 * GIB),
     process(5004, 5002, "pt_data_worker", "pt_data_worker", cpu_percent=11.0, rss_bytes=3 * GIB),
-    process(5005, 5001, "rocm-smi", "rocm-smi", "--loop", state="D", found_by="session"),
+    process(5005, 5001, "rocm-smi", "rocm-smi", "--loop", state="D"),
     process(5006, 1, "tensorboard", "tensorboard", "--logdir", "runs", found_by="marker", readable=False),
 )
 
@@ -118,7 +118,7 @@ HOLDER = ticket(
     waited_seconds=30.0,
     held_seconds=5410.0,
     deadline_at="2030-01-02T04:00:00+00:00",
-    limits={"max-hold": "2h", "tctl-abort": "97", "mem-abort-gib": "6"},
+    limits={"grace": "10s", "max-hold": "9000s", "tctl-abort": "97C", "mem-abort-gib": "6GiB"},
     payload=Payload(5001, 6, int(6.2 * GIB), 38 * GIB, None, "read", TREE),
 )
 
@@ -129,14 +129,14 @@ SURVIVOR = process(
 
 FLAGS = (
     Flag("survivor", "critical", "gpu", "0000000010-3970", (3977,), "2030-01-02T02:10:00+00:00",
-         "pid 3977 (python3) of eval-7 outlived its token and has 7.4 GiB of device memory",
-         "k ends it; if it stays in state D only a reboot frees its memory"),
+         "pid 3977 (python3, carol) outlived the token of eval-7 (unkillable) and may hold device memory: 7.4 GiB",
+         "holdtop kill --pid 3977 --reason REASON"),
     Flag("hot", "warning", "gpu", None, (), "2030-01-02T03:03:00+00:00",
-         "Tctl stands at 84 °C, 6 below the ceiling of the running hold",
-         "the hold ends by itself at 97 °C; a lower --tctl-pause gives it time to cool"),
+         "Tctl is 95.5 C",
+         "see to the fans, or end the payload: holdtop status"),
     Flag("unreadable", "info", "gpu", None, (), "2030-01-02T01:00:00+00:00",
-         "2 processes could not be looked into while 1.1 GiB are nobody's",
-         "run the console as root or as their user to attribute it"),
+         "1.1 GiB of device memory belong to no process that could be looked into; 2 could not",
+         "sudo holdtop status"),
 )  # fmt: skip
 
 WAITING = (
@@ -155,7 +155,7 @@ BUSY = Snapshot(
     device="0000:c5:00.0",
     devices=(Device("0000:c5:00.0", "apu", "gpu", {}),),
     memory=Memory(38 * GIB, int(7.4 * GIB), 0, 0, int(1.1 * GIB), 46 * GIB, 2),
-    containment=("cgroup", "subreaper"),
+    containment=("subreaper", "marker"),
     resources=(
         resource("gpu", HOLDER, *WAITING),
         resource("npu", None, last_receipt={"verdict": "clean", "lane": "whisper", "at": "2030-01-02T02:59:00+00:00"}),

@@ -14,7 +14,7 @@ from holdtop.errors import RefusedError
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step, Target, Verb
 
-TARGET = Target(5002, 4_905_002, 1000, "alice", "python3", ("python3", "-c", "work"), "cgroup", 38 * 1024**3)
+TARGET = Target(5002, 4_905_002, 1000, "alice", "python3", ("python3", "-c", "work"), "descent", 38 * 1024**3)
 WEAK = Target(5006, 4_905_006, 1000, "alice", "tensorboard", ("tensorboard",), "marker", None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdtop.console import keys, themes
 from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
-from holdtop.console.events import LogLine, parse_event
+from holdtop.console.events import LogLine, log_row, matches, parse_event
 from holdtop.console.feeds import LogFeed, in_order
 from holdtop.console.view.gauges import GAUGES, figure, graph
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
@@ -20,12 +21,19 @@ from holdtop.console.view.memory import memory_lines, parts
 from holdtop.console.view.queue import queue_row
 from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
+from holdtop.console.world import World
 from holdtop.errors import ConfigError
 from holdtop.model.values import Memory, Reading
 from tests.console.boxes import AT, BUSY, HOLDER, TREE, process
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["pid", "name", "ended_by"]), inner),
+    max_leaves=5,
 )
 
 
@@ -234,6 +242,54 @@ def test_the_documentation_has_the_keys_in_force() -> None:
     assert keys.markdown() in page
     for key in keys.KEYS:
         assert f"`{key.action}`" in page
+
+
+FATES = [{"pid": 7, "ended_by": "TERM"}, {"pid": 8, "ended_by": "TERM"}, {"pid": 9, "ended_by": "KILL"}]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"event": "queued", "lane": "a", "where": "queue /x"}, "waits in line"),
+        ({"event": "taken", "limits": {"max-hold": "2700s", "tctl-abort": "95C"}}, "max-hold 45m00s, tctl-abort 95C"),
+        ({"event": "ending", "reason": "stop", "text": "stopped by ann: stuck"}, "stopped by ann: stuck"),
+        (
+            {"event": "ended", "reason": "max-hold", "status": 124, "proof": "ECHILD", "ended": FATES},
+            "max-hold, status 124, 3 processes ended (1 by KILL)",
+        ),
+        ({"event": "ended", "reason": "exited", "status": 0, "ended": []}, "exited, status 0"),
+        ({"event": "released", "status": 0, "verdict": "clean"}, "clean, status 0"),
+        ({"event": "released", "status": 1, "verdict": "dirty"}, "dirty: a process was left, status 1"),
+        ({"event": "recovered", "lane": "x", "ended": 2, "left": 0}, "the ghost of lane x, 2 processes ended"),
+        ({"event": "left", "reason": "evicted"}, "evicted from the queue"),
+        (
+            {"event": "kept", "left": [{"pid": 4, "name": "su"}]},
+            "the token stays, as these may not be signalled: pid 4 (su)",
+        ),
+        ({"event": "ended", "ended": "nonsense", "status": 1}, "ended=nonsense  status=1"),
+        ({"event": "kept", "left": [3]}, "left=[3]"),
+        ({"event": "new-kind", "by_pid": 3, "why": "so"}, "why=so"),
+    ],
+)
+def test_events_are_told_in_words(said: dict[str, object], words: str) -> None:
+    assert parse_event("gpu", json.dumps(said)).text == words
+
+
+@pytest.mark.parametrize("event", ["queued", "taken", "started", "ending", "ended", "released", "kept", "recovered"])
+@given(fields=st.dictionaries(st.sampled_from(["limits", "ended", "left", "reason", "status", "lane"]), JSON))
+def test_odd_fields_of_an_event_are_shown_and_harm_nothing(event: str, fields: dict[str, object]) -> None:
+    assert parse_event("gpu", json.dumps({**fields, "event": event})).kind == event
+
+
+def test_an_event_is_told_with_its_lane() -> None:
+    world = World()
+    queued = parse_event("gpu", '{"event": "queued", "ticket": "0000000012-4012", "lane": "nightly"}')
+    taken = parse_event("gpu", '{"event": "taken", "ticket": "0000000012-4012"}')
+    world.add_log([queued, taken])
+    drawn = log_row(taken, world.lane_of(taken), 120, UNICODE)
+    assert "nightly      12-4012" in "".join(span.text for span in drawn.spans)
+    assert matches(taken, world.lane_of(taken), "nightly")
+    assert not matches(taken, "", "nightly")
 
 
 @pytest.mark.parametrize(("verdict", "role"), [("clean", "ok"), ("dirty", "warning"), ("unknown", "warning")])

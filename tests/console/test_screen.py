@@ -26,7 +26,7 @@ from tests.console.fakes import FakeFeed, console
 SIZES = ((80, 24), (120, 40), (200, 60))
 LOG = (
     '{"at": "2030-01-02T03:00:01+00:00", "event": "queued", "ticket": "0000000012-4012", "lane": "nightly-build"}',
-    '{"at": "2030-01-02T03:00:02+00:00", "event": "taken", "ticket": "0000000012-4012", "limits": {"max-hold": "2h"}}',
+    '{"at": "2030-01-02T03:00:02+00:00", "event": "taken", "ticket": "0000000012-4012", "limits": {"max-hold": "9000s"}}',
     "no JSON at all [/red]",
 )
 

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.queue import short_id
+from holdtop.console.view.happened import in_words
+from holdtop.console.view.queue import WIDE, short_id
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import parse
 
@@ -18,10 +19,10 @@ _ROLES: dict[str, Role] = {
     "warned": "warning",
     "evicted": "warning",
     "recovered": "warning",
-    "left": "critical",
+    "left": "warning",
+    "kept": "critical",
+    "unreleased": "critical",
 }
-#: Fields that say nothing to a reader of the screen, or stand in columns of their own.
-_SILENT = frozenset({"at", "boot", "event", "ticket", "by_pid", "resource"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class LogLine:
     ticket: str
     text: str
     role: Role = "text"
+    #: Whose hold it was, where the event says so; the world knows it of the others.
+    lane: str = ""
 
 
 def parse_event(resource: str, text: str) -> LogLine:
@@ -45,14 +48,12 @@ def parse_event(resource: str, text: str) -> LogLine:
         return LogLine(resource, "", "?", "", text)
     if not isinstance(said, dict):
         return LogLine(resource, "", "?", "", text)
-    rest = "  ".join(
-        f"{key}={_value(value)}" for key, value in said.items() if key not in _SILENT and value not in ("", None)
-    )
     event = _text(said, "event")
     role = _ROLES.get(event, "text")
     if event == "released" and said.get("verdict") != "clean":
         role = "warning"
-    return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), rest, role)
+    lane = _text(said, "lane") if event == "queued" else ""
+    return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), in_words(event, said), role, lane)
 
 
 def _text(said: dict[str, object], key: str) -> str:
@@ -60,22 +61,28 @@ def _text(said: dict[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def log_row(entry: LogLine, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
+def log_row(entry: LogLine, lane: str, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
+    """``lane``: whose ticket it is, or empty."""
     instant = parse(entry.at)
     clock = f"{instant:%H:%M:%S}" if instant else " " * 8
     return line(
         Span(f" {clock} ", "muted"),
         Span(glyphs.column(entry.resource, 4) + " ", "muted"),
         Span(glyphs.column(entry.kind, 10) + " ", entry.role, entry.role != "text"),
-        Span(glyphs.column(short_id(entry.ticket), 14) + " ", "accent"),
+        *_whose(entry, lane, width, glyphs),
         Span(glyphs.clean(entry.text, width), "muted" if entry.kind == "note" else "text"),
         selected=selected,
     )
 
 
-def matches(entry: LogLine, wanted: str) -> bool:
-    return any(wanted in word.casefold() for word in (entry.resource, entry.kind, entry.ticket, entry.text))
+def _whose(entry: LogLine, lane: str, width: int, glyphs: Glyphs) -> list[Span]:
+    """Lane and ticket; nothing for what is no hold's."""
+    if not entry.ticket:
+        return []
+    named = Span(glyphs.column(lane or glyphs.dash, 12) + " ", "text", True)
+    ticket = Span(glyphs.column(short_id(entry.ticket), 10) + " ", "muted")
+    return [named, ticket] if width >= WIDE else [named]
+
+
+def matches(entry: LogLine, lane: str, wanted: str) -> bool:
+    return any(wanted in word.casefold() for word in (entry.resource, entry.kind, entry.ticket, entry.text, lane))

@@ -28,6 +28,8 @@ class World:
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    #: By resource and ticket, as far as the log has said so.
+    lanes: dict[tuple[str, str], str] = field(default_factory=dict)
     subject: Subject | None = None
     #: Case-folded; empty for everything.
     wanted: str = ""
@@ -92,7 +94,15 @@ class World:
             self.subject = shown[0] if shown else None
 
     def add_log(self, lines: Iterable[LogLine]) -> None:
-        self.log.extend(lines)
+        for line in lines:
+            self.log.append(line)
+            if line.lane:
+                self.lanes[line.resource, line.ticket] = line.lane
+            if len(self.lanes) > KEPT_LINES:
+                del self.lanes[next(iter(self.lanes))]
+
+    def lane_of(self, entry: LogLine) -> str:
+        return self.lanes.get((entry.resource, entry.ticket), "")
 
 
 def worst(snapshot: Snapshot) -> Subject | None:

@@ -184,16 +184,16 @@ class EventPanel(Rows[LogLine]):
 
     def show_log(self) -> None:
         """The world's log as it is now, filtered."""
-        wanted = self.world.wanted
-        self.show([entry for entry in self.world.log if not wanted or matches(entry, wanted)])
+        world, wanted = self.world, self.world.wanted
+        self.show([entry for entry in world.log if not wanted or matches(entry, world.lane_of(entry), wanted)])
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
         marked = selected and self.has_focus and not self._following
-        return (log_row(item, width, self.look.glyphs, selected=marked),)
+        return (log_row(item, self.world.lane_of(item), width, self.look.glyphs, selected=marked),)
 
     def detail(self) -> str:
-        state = "" if self._following else " stopped here, End follows again"
-        return f"what the holds did{state}{_filtered(self.world)}"
+        state = "the newest last" if self._following else "stopped here, End follows again"
+        return f"{state}{_filtered(self.world)}"
 
     def empty(self) -> Sequence[Line]:
         words = "No event matches the filter." if self.world.wanted else "No event yet."
