@@ -42,3 +42,10 @@ def test_verify_does_not_follow(state: Box) -> None:
 def test_guard_lists_its_statuses() -> None:
     said = ask("guard", "--help").stdout
     assert [number for number in ("122", "123", "124", "125", "126/127") if number not in said] == []
+
+
+def test_no_home_is_called_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    done = ask("run", "true")
+    assert done.returncode == 125
+    assert "HOME is not set, and there is no shared state directory" in done.stderr

@@ -179,7 +179,8 @@ def _at_home(resource: str, environ: Mapping[str, str]) -> Places:
     home = environ.get("HOME", "")
     if not home or not os.path.isdir(home):
         raise PlaceError(
-            f"HOME is {home or 'not set'}, which is no directory, and there is no shared state directory; "
+            f"HOME is {f'{home}, which is no directory' if home else 'not set'}, "
+            "and there is no shared state directory; "
             "name one with --state-dir or ONEBIT_HOLD_DIR"
         )
     owner = os.stat(home).st_uid
