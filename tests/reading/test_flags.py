@@ -158,6 +158,28 @@ CASES: dict[str, Case] = {
         raw(view(tickets=(ticket(), ticket(601, 14, locked=False, identity_alive=False)))),
         [("dead-ticket", "info", ())],
     ),
+    "a dead ticket that ran": Case(
+        raw(
+            view(
+                tickets=(ticket(), ticket(601, 14, locked=False, identity_alive=False)),
+                records={TICKET: record(), "0000000014-601": record(ticket(601, 14))},
+            )
+        ),
+        [("dead-ticket", "info", ())],
+        ("(pid 601) died, its token is gone",),
+    ),
+    "many dead tickets": Case(
+        raw(
+            view(
+                tickets=(
+                    ticket(),
+                    *(ticket(3001 + n, 14 + n, locked=False, identity_alive=False) for n in range(2000)),
+                )
+            )
+        ),
+        [("dead-ticket", "info", ())],
+        ("2000 tickets", "0000000014-3001, 0000000015-3002, 0000000016-3003, …"),
+    ),
     "token vanished": Case(raw(view(token=None)), [("lost-token", "critical", ())], ("is gone",)),
     "token of another": Case(
         raw(view(token=token(ticket(600, 13)))), [("lost-token", "critical", ())], ("is lane13's",)

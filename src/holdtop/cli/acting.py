@@ -75,9 +75,7 @@ def _execute(args: argparse.Namespace, plan: Plan) -> Outcome:
 
 def described(plan: Plan) -> Iterator[str]:
     """The plan in lines of clean text: what, to whom, and what is not touched."""
-    about = clean(plan.ticket) if plan.ticket else f"pid {plan.typed}"
-    lane = f" of lane {clean(plan.lane)}" if plan.lane else ""
-    yield f"{plan.verb} {about}{lane} ({plan.resource}): {clean(plan.how)}"
+    yield f"{plan.verb} {_about(plan)}: {clean(plan.how)}"
     for title, targets in (("ends:", plan.targets), ("ends too, known by its mark only:", plan.weak)):
         if targets and plan.means != "remove":
             yield title
@@ -85,7 +83,14 @@ def described(plan: Plan) -> Iterator[str]:
     yield "stays:"
     yield from (f"  {clean(line)}" for line in plan.spared)
     if plan.means != "remove":
-        yield f"memory expected back: {bytes_text(plan.expected_bytes)}"
+        yield f"memory expected back: {bytes_text(plan.expected_bytes, 'not known')}"
+
+
+def _about(plan: Plan) -> str:
+    lane = f" of lane {clean(plan.lane)}" if plan.lane else ""
+    if plan.ticket:
+        return f"{clean(plan.ticket)}{lane} ({plan.resource})"
+    return plan.resource if plan.verb == "recover" else f"pid {plan.typed} ({plan.resource})"
 
 
 def _line(target: Target) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdtop.model.clock import since
 from holdtop.model.values import Flag, Payload, Process, Reading, Resource, Snapshot, Ticket
-from holdtop.render import bytes_text, clean, duration_text
+from holdtop.render import bytes_text, clean, counted, duration_text
 
 _LABELS = {
     "gtt_used_bytes": "GTT used",
@@ -181,4 +181,4 @@ def amount(name: str, value: float) -> str:
 def _payload(payload: Payload) -> str:
     source = ", as the hold says" if payload.source == "record" else ""
     gtt, rss = bytes_text(payload.gtt_bytes), bytes_text(payload.rss_bytes)
-    return f"{payload.process_count} processes, GTT {gtt}, RSS {rss}{source}"
+    return f"{counted(payload.process_count, 'process', 'processes')}, GTT {gtt}, RSS {rss}{source}"

@@ -18,6 +18,8 @@ TAKE_TIME = 3.0
 STALL_TIME = 10.0
 #: Seconds by which two clocks may differ without a word.
 SKEW = 60.0
+#: How many dead tickets are named.
+NAMED = 3
 
 
 def ghost(scene: Scene) -> Iterator[Flag]:
@@ -162,19 +164,27 @@ def _free_before(seen: Seen, scene: Scene) -> bool:
 
 
 def dead_ticket(scene: Scene) -> Iterator[Flag]:
-    """A ticket whose hold is dead; waiters pass it by."""
+    """Tickets whose holds are dead, in one flag a resource: waiters pass them by, however many there are."""
     for seen, view in _views(scene):
         holder = seen.resource.holder
-        for ticket in view.tickets:
-            if ticket.dead and (holder is None or holder.id != ticket.id):
-                yield flag(
-                    "dead-ticket",
-                    "info",
-                    f"the hold of {ticket.lane} (pid {ticket.pid}) died while it waited",
-                    command("evict", view, ticket.id),
-                    seen.resource.name,
-                    ticket.id,
-                )
+        dead = [ticket for ticket in view.tickets if ticket.dead and (holder is None or holder.id != ticket.id)]
+        if dead:
+            yield flag(
+                "dead-ticket",
+                "info",
+                _dead_text(dead, view),
+                command("evict", view, dead[0].id),
+                seen.resource.name,
+                dead[0].id if len(dead) == 1 else None,
+            )
+
+
+def _dead_text(dead: list[TicketFile], view: QueueView) -> str:
+    if len(dead) == 1:
+        how = "died, its token is gone" if dead[0].id in view.records else "died while it waited"
+        return f"the hold of {dead[0].lane} (pid {dead[0].pid}) {how}"
+    more = ", …" if len(dead) > NAMED else ""
+    return f"the holds of {len(dead)} tickets are dead: {', '.join(ticket.id for ticket in dead[:NAMED])}{more}"
 
 
 def clock_skew(scene: Scene) -> Iterator[Flag]:

@@ -27,6 +27,7 @@ from holdtop.operator.record import refusals
 from holdtop.operator.remove import mark
 from holdtop.operator.values import Plan, Target, Verb
 from holdtop.payload.process import Identity
+from holdtop.render import counted
 
 
 def plan_kill(
@@ -199,7 +200,7 @@ def _part(ticket: Ticket, process: Process, state_dir: str | None) -> Plan:
         how=f"only pid {process.pid} and what is below it: TERM, and KILL after the grace; the hold goes on",
         targets=targets,
         weak=(),
-        spared=(f"the other {rest} processes of the payload, the hold and its token",),
+        spared=(f"{counted(rest, 'other process', 'other processes')} of the payload, the hold and its token",),
         expected_bytes=expected(targets),
         needs_typing=process.uid != os.getuid(),
         typed=ticket.id,

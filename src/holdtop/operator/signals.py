@@ -12,6 +12,7 @@ from holdtop.operator.values import Plan, Target
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope, real_uid
 from holdtop.payload.process import Identity, ProcessTable, is_alive
+from holdtop.render import counted
 
 #: A scope in which nothing is found: only what is known by identity is signalled.
 _NOWHERE = Scope(Identity(0, 1 << 63), "\0", -1, reaper=None)
@@ -49,5 +50,9 @@ def signal_targets(deed: Deed) -> Done:
     for step in steps:
         deed.progress(step)
     alive = [step for step in steps if step.fate == "left"]
-    text = "; ".join(step.text for step in alive) if alive else f"{len(steps)} processes have ended"
+    text = (
+        "; ".join(step.text for step in alive)
+        if alive
+        else counted(len(steps), "process has", "processes have") + " ended"
+    )
     return Done(5 if alive else 0, text, steps, returned(deed.targets, steps))
