@@ -7,6 +7,7 @@ import os
 import pwd
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
@@ -131,3 +132,11 @@ def test_operators_are_the_systems_alone_and_a_broken_user_file_does_not_matter(
 def test_reading_the_systems_file_loads_no_platformdirs() -> None:
     code = "import sys; from holdtop import config; config.operator_uids(); print('platformdirs' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_every_key_is_documented_and_the_example_is_read(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
+    assert [one.name for one in fields(config.Config) if f"| `{one.name}` |" not in text] == []
+    example = tmp_path / "example.toml"
+    example.write_text(text.partition("```toml\n")[2].partition("```")[0])
+    assert config.read(str(example), system=False)["theme"] == "light"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +50,31 @@ def test_no_home_is_called_that(monkeypatch: pytest.MonkeyPatch) -> None:
     done = ask("run", "true")
     assert done.returncode == 125
     assert "HOME is not set, and there is no shared state directory" in done.stderr
+
+
+FACE = "import sys; from holdtop.cli.main import {0}_hold; sys.argv[0] = '{0}-hold'; sys.exit({0}_hold())"
+
+
+def face(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", FACE.format(name), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.mark.parametrize("name", ["gpu", "npu"])
+def test_a_face_speaks_of_itself_and_of_its_own_resource(name: str, state: Box) -> None:
+    said = face(name, "--help").stdout
+    assert f"usage: {name}-hold" in said
+    assert f"{name} (default)" in said
+    bare = face(name)
+    assert (bare.returncode, bare.stdout) == (2, "")
+    assert bare.stderr.startswith(f"{name}-hold: needs a command: {name}-hold")
+    done = face(name, "--state-dir", str(state.state), "printenv", "HOLDTOP_RESOURCE")
+    assert done.returncode in (0, 1), done
+    assert (state.state / f"{name}-queue").is_dir()
+
+
+def test_a_wrong_option_points_to_the_verbs_own_help() -> None:
+    done = ask("run", "--bogus", "true")
+    assert done.returncode == 2
+    assert "--bogus" in done.stderr
+    assert "(holdtop run --help)" in done.stderr

@@ -57,12 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def gpu_hold() -> int:
     """``gpu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r gpu``."""
-    return _guarded("gpu-hold", ["run", "-r", "gpu", *sys.argv[1:]])
+    return _guarded("gpu-hold", ["run", *sys.argv[1:]])
 
 
 def npu_hold() -> int:
     """``npu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r npu``."""
-    return _guarded("npu-hold", ["run", "-r", "npu", *sys.argv[1:]])
+    return _guarded("npu-hold", ["run", *sys.argv[1:]])
 
 
 def _guarded(program: str, words: list[str]) -> int:
@@ -114,9 +114,26 @@ def _dispatch(program: str, words: list[str]) -> int:
     parser = Parser(prog=program, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     module.add_parser(verbs)
+    own = verbs.choices[verb]
     if program != "holdtop":
-        verbs.choices[verb].prog = program
-    return int(module.run(parser.parse_args(words)))
+        _turn_into_face(own, program)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        own.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if program != "holdtop" and args.command in ([], ["--"]):
+        own.error(f"needs a command: {program} [options] -- CMD …")
+    return int(module.run(args))
+
+
+def _turn_into_face(parser: argparse.ArgumentParser, program: str) -> None:
+    """``holdtop run`` under a name of its own, with the resource that the name says as default."""
+    resource = program.partition("-")[0]
+    parser.prog = program
+    parser.usage = f"{program} [-w DURATION] [options] -- CMD ..."
+    parser.set_defaults(resource=resource)
+    for action in parser._actions:
+        if action.dest == "resource":
+            action.help = f"{resource} (default), any name; gpu,npu for both"
 
 
 def _console(words: list[str]) -> int:
