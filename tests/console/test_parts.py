@@ -15,7 +15,10 @@ from holdtop.console import keys, themes
 from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
 from holdtop.console.events import LogLine, log_row, matches, parse_event
 from holdtop.console.feeds import LogFeed, in_order
-from holdtop.console.view.gauges import GAUGES, figure, graph
+from holdtop.console.view.armed import armed
+from holdtop.console.view.figures import GAUGES, History, figure, vram_text
+from holdtop.console.view.flags import flag_rows
+from holdtop.console.view.gauges import gauge_lines, gauge_strip, graph
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
 from holdtop.console.view.memory import memory_lines, parts
 from holdtop.console.view.queue import queue_row
@@ -24,7 +27,7 @@ from holdtop.console.view.tree import nodes
 from holdtop.console.world import World
 from holdtop.errors import ConfigError
 from holdtop.model.values import Memory, Reading
-from tests.console.boxes import AT, BUSY, HOLDER, TREE, process
+from tests.console.boxes import AT, BUSY, FLAGS, GIB, HOLDER, TREE, process, readings, resource
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
@@ -188,6 +191,75 @@ def test_an_old_reading_and_a_missing_one() -> None:
     assert figure(tctl, {"tctl_celsius": Reading(106.0, at=AT)}, AT, UNICODE).role == "critical"
 
 
+@pytest.mark.parametrize(
+    ("celsius", "available", "roles"),
+    [(91.0, 20.0, ("text", "text")), (92.5, 7.5, ("warning", "warning")), (97.0, 5.9, ("critical", "critical"))],
+)
+def test_gauges_show_where_the_running_hold_ends_itself(
+    celsius: float, available: float, roles: tuple[str, str]
+) -> None:
+    box = replace(BUSY, readings=readings(tctl_celsius=celsius, mem_available_bytes=available * GIB))
+    tctl, memory = (
+        figure(gauge, box.readings, AT, UNICODE, armed(box))
+        for name in ("tctl_celsius", "mem_available_bytes")
+        for gauge in GAUGES
+        if gauge.name == name
+    )
+    assert (tctl.stop, memory.stop) == ("ends at 97 °C", "floor 6.0 GiB")
+    assert (tctl.role, memory.role) == roles
+    block = "\n".join("".join(span.text for span in row.spans) for row in gauge_lines(box, History(), 40, 15, UNICODE))
+    assert "ends at 97 °C" in block
+    assert "floor 6.0 GiB" in block
+
+
+@pytest.mark.parametrize("text", ["", "hot", "95C; rm", "9" * 400, "-5C", "\x1b[2J", "１２C\n"])
+def test_a_limit_that_is_no_number_is_no_level(text: str) -> None:
+    holder = replace(HOLDER, limits={"tctl-abort": text, "mem-abort-gib": text})
+    assert armed(replace(BUSY, resources=(resource("gpu", holder),))) == {}
+
+
+def test_a_ghost_has_nothing_armed_and_of_two_holds_the_stricter_counts() -> None:
+    one, two = (replace(HOLDER, limits={"tctl-abort": text, "mem-abort-gib": text}) for text in ("90", "8"))
+    both = replace(BUSY, resources=(resource("gpu", one), resource("npu", two)))
+    assert armed(both) == {"tctl_celsius": 8.0, "mem_available_bytes": 90.0 * GIB}
+    assert armed(replace(BUSY, resources=(resource("gpu", one, state="ghost"),))) == {}
+
+
+def test_the_carve_out_is_shown_where_it_is_known() -> None:
+    for width in (80, 120):
+        strip = gauge_strip(BUSY, History(), width, 2, UNICODE)
+        assert "VRAM  0.4/0.5G" in "".join(span.text for row in strip for span in row.spans)
+    assert vram_text(readings(vram_used_bytes=None)) == ""
+
+
+# Flags
+
+
+@pytest.mark.parametrize(
+    ("remedy", "hint"),
+    [
+        ("holdtop kill --pid 3 --reason REASON", "x ends it"),
+        ("holdtop recover -r npu", "R frees it"),
+        ("holdtop status", None),
+        ("sudo holdtop kill", None),
+    ],
+)
+def test_the_selected_flag_names_the_key_of_its_remedy(remedy: str, hint: str | None) -> None:
+    flag = replace(FLAGS[0], remedy=remedy)
+    drawn = {
+        chosen: "".join(
+            span.text
+            for span in flag_rows(flag, BUSY.taken_at, 120, UNICODE, {"kill": "x", "recover": "R"}, selected=chosen)[
+                1
+            ].spans
+        )
+        for chosen in (True, False)
+    }
+    assert remedy in drawn[True]
+    assert drawn[False] == f"   → {remedy}"
+    assert (drawn[True] == drawn[False]) if hint is None else (hint in drawn[True])
+
+
 # The memory bar
 
 
@@ -287,7 +359,7 @@ def test_an_event_is_told_with_its_lane() -> None:
     taken = parse_event("gpu", '{"event": "taken", "ticket": "0000000012-4012"}')
     world.add_log([queued, taken])
     drawn = log_row(taken, world.lane_of(taken), 120, UNICODE)
-    assert "nightly      12-4012" in "".join(span.text for span in drawn.spans)
+    assert "nightly        12-4012" in "".join(span.text for span in drawn.spans)
     assert matches(taken, world.lane_of(taken), "nightly")
     assert not matches(taken, "", "nightly")
 

@@ -26,7 +26,7 @@ from tests.console.fakes import FakeFeed, console
 SIZES = ((80, 24), (120, 40), (200, 60))
 LOG = (
     '{"at": "2030-01-02T03:00:01+00:00", "event": "queued", "ticket": "0000000012-4012", "lane": "nightly-build"}',
-    '{"at": "2030-01-02T03:00:02+00:00", "event": "taken", "ticket": "0000000012-4012", "limits": {"max-hold": "9000s"}}',
+    '{"at": "2030-01-02T03:00:02+00:00", "event": "taken", "ticket": "0000000012-4012", "limits": {"max-hold": "2h"}}',
     "no JSON at all [/red]",
 )
 
@@ -248,6 +248,32 @@ def test_ascii_has_nothing_else(on_screen: OnScreen) -> None:
     on_screen(app, (120, 40), script)
 
 
+def test_the_last_release_of_a_held_resource_is_shown(on_screen: OnScreen) -> None:
+    receipt = {"verdict": "dirty", "lane": "whisper", "at": "2030-01-02T02:59:00+00:00"}
+    app = console(replace(BUSY, resources=(resource("gpu", HOLDER, last_receipt=receipt),)))
+
+    async def script(pilot: Pilot[None]) -> None:
+        for width in (120, 200):
+            await pilot.resize_terminal(width, 40)
+            await pilot.pause(0.2)
+            assert "last release dirty 5m ago, whisper" in text_of(app)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_who_ends_a_ticket_is_said_in_its_rows(on_screen: OnScreen) -> None:
+    waiter = replace(ticket(13), being_ended_by="carol")
+    app = console(replace(BUSY, resources=(resource("gpu", replace(HOLDER, being_ended_by="bob"), waiter),)))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        shown = text_of(app)
+        assert shown.count("being ended by bob") == 2  # the resource's line, and the holder's row
+        assert "being ended by carol" in shown
+
+    on_screen(app, (120, 40), script)
+
+
 def test_no_news_is_said(on_screen: OnScreen, monkeypatch: pytest.MonkeyPatch) -> None:
     app = console(BUSY)
 
@@ -266,7 +292,10 @@ def test_recorded_roots_are_shown(on_screen: OnScreen) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         await pilot.pause()
-        assert "recorded: HOLDTOP_SYS=/box/sys" in text_of(app)
+        assert "recorded sensors" in text_of(app)
+        await pilot.press("question_mark", "pagedown", "pagedown", "pagedown")
+        await pilot.pause(0.2)
+        assert "HOLDTOP_SYS=/box/sys" in text_of(app)
 
     on_screen(app, (120, 40), script)
 
@@ -332,6 +361,7 @@ def test_a_remapped_key_acts_and_is_shown(on_screen: OnScreen) -> None:
 
     async def script(pilot: Pilot[None]) -> None:
         assert " x End tree" in text_of(app)
+        assert "x ends it" in text_of(app)  # beside the selected flag's remedy
         await pilot.press("k")
         assert not isinstance(app.screen, ActScreen)
         await pilot.press("x")

@@ -180,7 +180,9 @@ class Console(App[None]):
         )
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(self.look, self._setup.keys, self.world.troubles))
+        world = self.world
+        roots = world.snapshot.roots if world.snapshot else ()
+        self.push_screen(HelpScreen(self.look, self._setup.keys, world.troubles, roots))
 
     def action_leave(self) -> None:
         if isinstance(self.screen, ActScreen) and self.screen.stage == "acting":

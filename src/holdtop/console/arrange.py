@@ -31,8 +31,8 @@ LEAST: Mapping[str, int] = {"memory": 1, "gauges": 1, "queue": 3, "tree": 4, "fl
 DROPPED_FIRST = ("events", "gauges", "tree", "memory", "queue", "flags")
 #: From top to bottom in one column.
 ORDER = ("flags", "memory", "gauges", "queue", "tree", "events")
-#: Rows with which every gauge has a graph of two rows.
-GAUGES_TALL = 22
+#: Rows with which every gauge has a graph of two rows, of one row, or a line without a graph below it.
+GAUGES_TALL = (22, 15, 8)
 WIDE = 110
 TALL = 30
 
@@ -63,7 +63,7 @@ def _wanted(demand: Demand) -> dict[str, int]:
         "queue": max(3, 2 + demand.queue),
         "tree": max(4, 2 + demand.tree),
         "flags": max(3, 1 + demand.flags),
-        "events": 12,
+        "events": 3,
     }
 
 
@@ -85,45 +85,41 @@ def _stack(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
 
 
 def _grow(heights: dict[str, int], room: int, wanted: Mapping[str, int]) -> None:
-    """Give out what is left, a row at a time in turn, to who is not content; the rest to one panel."""
+    """Give out what is left, in turn, to who is not content; the rest to one panel. A flag has two rows."""
     left = room - sum(heights.values())
-    while left > 0:
-        hungry = [name for name in ORDER if name in heights and heights[name] < wanted[name]]
-        if not hungry:
+    while hungry := [name for name in ORDER if name in heights and heights[name] < wanted[name]]:
+        before = left
+        for name in hungry:
+            rows = 2 if name == "flags" else 1
+            if rows <= left:
+                heights[name] += rows
+                left -= rows
+        if left == before:
             break
-        for name in hungry[:left]:
-            heights[name] += 1
-        left -= min(left, len(hungry))
-    if heights.get("flags", 1) % 2 == 0:  # a flag has two rows
-        heights["flags"] -= 1
-        left += 1
     for name in ("events", "tree", "queue", "flags"):
-        if left > 0 and name in heights:
+        if name in heights:
             heights[name] += left
             return
 
 
 def _columns(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
-    """Flags and memory over the whole width; queue and tree at the left, gauges at the right, events below."""
+    """Flags and memory over the whole width; queue and tree at the left, gauges at the right; below, events."""
     boxes = {}
     if demand.flags:
-        flags = min(1 + demand.flags, max(3, room // 4))
+        flags = min(1 + demand.flags, max(3, room // 4 // 2 * 2 + 1))
         boxes["flags"] = Box(0, top, width, flags)
         top, room = top + flags, room - flags
     boxes["memory"] = Box(0, top, width, 3)
     top, room = top + 3, room - 3
+    least = max(4, min(8, room // 4))
+    gauges = next((rows for rows in GAUGES_TALL if room - rows >= least + 4), GAUGES_TALL[-1])
+    wanted = max(2 + demand.queue, LEAST["queue"]) + max(2 + demand.tree, 6)
+    upper = min(max(gauges, wanted), room - least)
+    boxes["events"] = Box(0, top + upper, width, room - upper)
     right = max(40, width * 2 // 5 if width >= 150 else width // 3)
     left = width - right - 1
-    beside = room - GAUGES_TALL >= 8 and right >= 70
-    events = room - GAUGES_TALL if beside else max(4, min(12, room // 4))
-    gauges = room - events
-    if beside:
-        boxes["events"] = Box(left + 1, top + gauges, right, events)
-    else:
-        boxes["events"] = Box(0, top + gauges, width, events)
-        room = gauges
-    boxes["gauges"] = Box(left + 1, top, right, gauges)
-    queue = max(LEAST["queue"], min(2 + demand.queue, room - max(8, min(2 + demand.tree, room // 2))))
+    boxes["gauges"] = Box(left + 1, top, right, upper)
+    queue = max(LEAST["queue"], min(2 + demand.queue, upper - max(6, min(2 + demand.tree, upper // 2))))
     boxes["queue"] = Box(0, top, left, queue)
-    boxes["tree"] = Box(0, top + queue, left, room - queue)
+    boxes["tree"] = Box(0, top + queue, left, upper - queue)
     return boxes

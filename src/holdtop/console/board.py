@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
@@ -34,10 +36,11 @@ class _Arranged(Layout):
 class Board(Widget):
     """Holds the panels. A panel that has no place is not drawn and gets no key."""
 
-    def __init__(self, look: Look, world: World, *others: Widget) -> None:
+    def __init__(self, look: Look, world: World, keys: Mapping[str, str], *others: Widget) -> None:
+        """``keys``: which key calls an act."""
         self.queue = panels.QueuePanel(look, world)
         self.processes = panels.TreePanel(look, world)
-        self.flags = panels.FlagPanel(look, world)
+        self.flags = panels.FlagPanel(look, world, keys)
         self.events = panels.EventPanel(look, world)
         self._fixed: tuple[Panel, ...] = (
             panels.HeaderPanel(look, world, id="header"),

@@ -79,7 +79,7 @@ def _whose(entry: LogLine, lane: str, width: int, glyphs: Glyphs) -> list[Span]:
     """Lane and ticket; nothing for what is no hold's."""
     if not entry.ticket:
         return []
-    named = Span(glyphs.column(lane or glyphs.dash, 12) + " ", "text", True)
+    named = Span(glyphs.column(lane or glyphs.dash, 14 if width >= WIDE else 12) + " ", "text", True)
     ticket = Span(glyphs.column(short_id(entry.ticket), 10) + " ", "muted")
     return [named, ticket] if width >= WIDE else [named]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdtop.console.events import LogLine
+from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
-from holdtop.console.view.gauges import History
 from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
 from holdtop.console.view.subject import Entry, Subject, entries, entry_key, flag_key, processes, ticket_key, tickets

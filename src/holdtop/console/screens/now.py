@@ -50,6 +50,7 @@ class NowScreen(Finding):
         yield Board(
             self._look,
             self._world,
+            {key.action: key.shown for key in self._keys},
             Field(placeholder="show only rows that contain", id="find", compact=True),
             FooterPanel(self._look, [(shown, label) for _, shown, label in ranked], note),
         )

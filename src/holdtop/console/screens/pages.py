@@ -29,9 +29,9 @@ class HelpScreen(Screen[None]):
         Binding("pagedown,space", "scroll(10)", show=False),
     ]
 
-    def __init__(self, look: Look, keys: Sequence[Key], troubles: Sequence[str]) -> None:
+    def __init__(self, look: Look, keys: Sequence[Key], troubles: Sequence[str], roots: Sequence[str]) -> None:
         super().__init__()
-        self._look, self._keys, self._troubles = look, keys, troubles
+        self._look, self._keys, self._troubles, self._roots = look, keys, troubles, roots
 
     def compose(self) -> ComposeResult:
         yield TextPanel(self._look, id="page")
@@ -42,7 +42,7 @@ class HelpScreen(Screen[None]):
 
     def _draw(self) -> None:
         panel = self.query_one("#page", TextPanel)
-        panel.show(help_lines(self._keys, self._troubles, panel.size.width, self._look.glyphs))
+        panel.show(help_lines(self._keys, self._troubles, self._roots, panel.size.width, self._look.glyphs))
 
     def action_scroll(self, by: int) -> None:
         self.query_one("#page", TextPanel).scroll_lines(by)

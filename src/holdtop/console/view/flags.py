@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import short_id
 from holdtop.console.view.text import Line, Span, line
@@ -9,9 +11,14 @@ from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Flag
 
 ROWS = 2
+#: What the key of an act does to a flag whose remedy is that act.
+_HINTS = {"kill": "ends it", "evict": "takes it out of the queue", "recover": "frees it"}
 
 
-def flag_rows(flag: Flag, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> tuple[Line, Line]:
+def flag_rows(
+    flag: Flag, now: str, width: int, glyphs: Glyphs, keys: Mapping[str, str], *, selected: bool
+) -> tuple[Line, Line]:
+    """``keys``: which key calls an act; the selected flag says so beside the command."""
     since = seconds_until(now, flag.since)
     where = " ".join(filter(None, (flag.resource, short_id(flag.ticket) if flag.ticket else None)))
     head = [
@@ -21,8 +28,18 @@ def flag_rows(flag: Flag, now: str, width: int, glyphs: Glyphs, *, selected: boo
         Span(f"{coarse(since)} " if since is not None else "", "muted"),
         Span(glyphs.clean(flag.text, width)),
     ]
-    remedy = [Span(f"   {glyphs.arrow} ", "muted"), Span(glyphs.clean(flag.remedy, width), "muted")]
+    remedy = [Span(f"   {glyphs.arrow} ", "muted")]
+    if selected and (verb := _verb(flag)) in keys:
+        remedy += [Span(keys[verb], "accent", True), Span(f" {_HINTS[verb]} {glyphs.dot} ")]
+    remedy.append(Span(glyphs.clean(flag.remedy, width), "muted"))
     return line(*head, selected=selected), line(*remedy, selected=selected)
+
+
+def _verb(flag: Flag) -> str:
+    """The act that the remedy's command is, or empty."""
+    program, _, rest = flag.remedy.partition(" ")
+    verb = rest.split(" ")[0]
+    return verb if program == "holdtop" and verb in _HINTS else ""
 
 
 def matches(flag: Flag, wanted: str) -> bool:

@@ -1,114 +1,15 @@
-"""What the device is doing: each figure with its limit, its history and, when missing, the reason."""
+"""What the device is doing, drawn: a block of gauges with graphs, or a strip for a narrow screen."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
+from holdtop.console.view.armed import armed
+from holdtop.console.view.figures import GAUGES, Figure, Gauge, History, figure, vram_text
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Readings, Snapshot
-from holdtop.render import GIB, cells, duration_text
-
-#: A reading older than this many seconds is shown as stale.
-STALE_AFTER = 10.0
-#: Snapshots of history that are kept: ten minutes at one a second.
-KEPT = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """How one reading is shown; ``warn`` and ``alarm`` are levels, 0 to 1 of the scale."""
-
-    label: str
-    short: str
-    name: str
-    unit: str
-    #: The reading that is its limit.
-    limit: str | None = None
-    low: float = 0.0
-    high: float | None = None
-    warn: float | None = None
-    alarm: float | None = None
-    #: Less is worse.
-    falling: bool = False
-
-
-GAUGES = (
-    Gauge("GTT used", "GTT", "gtt_used_bytes", "bytes", "gtt_total_bytes", warn=0.85, alarm=0.95),
-    Gauge(
-        "MemAvailable",
-        "Avail",
-        "mem_available_bytes",
-        "bytes",
-        "mem_total_bytes",
-        warn=0.1,
-        alarm=0.04,
-        falling=True,
-    ),
-    Gauge("Tctl", "Tctl", "tctl_celsius", "°C", low=20, high=110, warn=0.83, alarm=0.92),
-    Gauge("GPU busy", "GPU", "gpu_busy_percent", "%", high=100),
-    Gauge("GPU power", "Power", "gpu_power_watts", "W"),
-    Gauge("NPU busy", "NPU", "npu_busy_percent", "%", high=100),
-    Gauge("Mem pressure", "PSI", "memory_pressure_some_avg10_percent", "%", high=100, warn=0.1, alarm=0.4),
-)
-
-
-class History:
-    """The last values of each gauge; ``None`` where a value was not known."""
-
-    def __init__(self) -> None:
-        self._rings: dict[str, deque[float | None]] = {gauge.name: deque(maxlen=KEPT) for gauge in GAUGES}
-
-    def add(self, snapshot: Snapshot) -> None:
-        for name, ring in self._rings.items():
-            ring.append(snapshot.readings.get(name, Reading()).value)
-
-    def last(self, name: str, count: int) -> list[float | None]:
-        ring = self._rings[name]
-        return [ring[index] for index in range(max(0, len(ring) - count), len(ring))]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One gauge at one instant, in words."""
-
-    value: str
-    limit: str
-    note: str
-    role: Role
-    level: float | None
-
-
-def figure(gauge: Gauge, readings: Readings, at: float, glyphs: Glyphs) -> Figure:
-    reading = readings.get(gauge.name, Reading(why="not read"))
-    if reading.value is None:
-        return Figure("unknown", "", glyphs.clean(reading.why or "not read", 200), "muted", None)
-    limit = readings.get(gauge.limit, Reading()).value if gauge.limit else gauge.high
-    level = (reading.value - gauge.low) / (limit - gauge.low) if limit is not None and limit > gauge.low else None
-    role = _judge(gauge, level)
-    age = None if reading.at is None else at - reading.at
-    note = f"{duration_text(age)} old" if age is not None and age >= STALE_AFTER else ""
-    limit_text = _amount(limit, gauge.unit, glyphs) if gauge.limit and limit is not None else ""
-    return Figure(_amount(reading.value, gauge.unit, glyphs), limit_text, note, role, level)
-
-
-def _judge(gauge: Gauge, level: float | None) -> Role:
-    if level is None or gauge.warn is None or gauge.alarm is None:
-        return "text"
-    sign = -1 if gauge.falling else 1
-    if sign * level >= sign * gauge.alarm:
-        return "critical"
-    return "warning" if sign * level >= sign * gauge.warn else "text"
-
-
-def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
-    if unit == "bytes":
-        return f"{value / GIB:.1f} GiB"
-    if unit == "°C":
-        return f"{value:.0f} C" if glyphs.ascii else f"{value:.0f} °C"
-    return f"{value:.0f} %" if unit == "%" else f"{value:.1f} {unit}"
+from holdtop.render import cells
 
 
 def graph(values: Sequence[float | None], low: float, high: float, rows: int, glyphs: Glyphs) -> list[str]:
@@ -147,9 +48,10 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     """The gauges in a block: a line each, or a graph below each where there is room."""
     rows = min(3, max(1, height // len(GAUGES)))
     lines: list[Line] = []
+    stops = armed(snapshot)
     for gauge in GAUGES:
-        shown = figure(gauge, snapshot.readings, snapshot.at, glyphs)
-        head = _head(gauge, shown, rows == 1 and width < 60, rows == 1, glyphs)
+        shown = figure(gauge, snapshot.readings, snapshot.at, glyphs, stops)
+        head = _head(gauge, shown, width, rows == 1, glyphs)
         role: Role = "accent" if shown.role in ("text", "muted") else shown.role
         room = max(0, width - width_of(head) - 1) if rows == 1 else width - 4
         values = history.last(gauge.name, room)
@@ -167,16 +69,19 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     return lines[:height]
 
 
-def _head(gauge: Gauge, shown: Figure, compact: bool, inline: bool, glyphs: Glyphs) -> list[Span]:
+def _head(gauge: Gauge, shown: Figure, width: int, inline: bool, glyphs: Glyphs) -> list[Span]:
     """Sign, name, value and limit; then how old it is, or (``inline``) why it is not known."""
+    compact = inline and width < 60
     value = _compact(gauge, shown) if compact else f"{shown.value:>9}"
     spans = [
         Span(f" {_sign(shown.role, glyphs)} ", shown.role),
         Span(f"{gauge.short if compact else gauge.label:<{6 if compact else 13}}", "muted"),
         Span(f"{value:<9} " if compact else value, shown.role, shown.role != "muted"),
     ]
-    if shown.limit and not compact:
+    if shown.limit and not compact and (width >= 50 or not shown.stop):
         spans.append(Span(f" of {shown.limit}", "muted"))
+    if shown.stop and not compact:
+        spans.append(Span(f"  {shown.stop}", "muted" if shown.role == "text" else shown.role))
     if shown.note and (inline or shown.value != "unknown"):
         spans.append(Span(f"  {shown.note}", "muted" if shown.value == "unknown" else "warning"))
     return spans if compact else [*spans, Span("  ")]
@@ -185,6 +90,8 @@ def _head(gauge: Gauge, shown: Figure, compact: bool, inline: bool, glyphs: Glyp
 def _compact(gauge: Gauge, shown: Figure) -> str:
     if gauge.unit == "bytes" and shown.limit:
         return f"{shown.value.removesuffix(' GiB')}/{shown.limit.split('.')[0]}G"
+    if gauge.unit == "°C" and shown.stop:
+        return f"{shown.value.split(' ')[0]}/{shown.stop.removeprefix('ends at ')}"
     return shown.value
 
 
@@ -192,13 +99,19 @@ def gauge_strip(snapshot: Snapshot, history: History, width: int, height: int, g
     """The gauges side by side, for a narrow screen: four in a row."""
     per_row = 4 if width >= 76 else 2
     cell = width // per_row
-    blocks = [_block(gauge, snapshot, history, cell, glyphs) for gauge in GAUGES]
+    stops = armed(snapshot)
+    blocks = [_block(gauge, snapshot, history, cell, stops, glyphs) for gauge in GAUGES]
+    if vram := vram_text(snapshot.readings):
+        name, value = vram.split(" ")
+        blocks.append([Span(f" {name:<5} ", "muted"), Span(glyphs.fit(value, max(0, cell - 8)), "text", True)])
     chunks = [blocks[start : start + per_row] for start in range(0, len(blocks), per_row)]
     return [line(*(span for block in chunk for span in block)) for chunk in chunks[:height]]
 
 
-def _block(gauge: Gauge, snapshot: Snapshot, history: History, width: int, glyphs: Glyphs) -> list[Span]:
-    shown = figure(gauge, snapshot.readings, snapshot.at, glyphs)
+def _block(
+    gauge: Gauge, snapshot: Snapshot, history: History, width: int, stops: Mapping[str, float], glyphs: Glyphs
+) -> list[Span]:
+    shown = figure(gauge, snapshot.readings, snapshot.at, glyphs, stops)
     value = _compact(gauge, shown)
     head = f"{_sign(shown.role, glyphs)}{gauge.short:<5} "
     text = glyphs.fit(value, max(0, width - len(head) - 1))

@@ -25,7 +25,7 @@ def header(snapshot: Snapshot | None, width: int, glyphs: Glyphs, *, read_only: 
     if silent_for is not None and silent_for >= STALE_AFTER:
         right.append(Span(f" data {duration_text(silent_for)} old ", "warning", True))
     if snapshot.roots:
-        right.append(Span(glyphs.fit(" recorded: " + " ".join(snapshot.roots) + " ", max(20, width // 2)), "info"))
+        right.append(Span(" recorded sensors ", "info"))  # the help page says which
     if read_only:
         right.append(Span(" READ-ONLY ", "warning", True))
     return spread(left, right, width) if right else line(*left)

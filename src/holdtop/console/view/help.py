@@ -24,7 +24,10 @@ _SIGNS = (
 )
 
 
-def help_lines(keys: Sequence[Key], troubles: Sequence[str], width: int, glyphs: Glyphs) -> list[Line]:
+def help_lines(
+    keys: Sequence[Key], troubles: Sequence[str], roots: Sequence[str], width: int, glyphs: Glyphs
+) -> list[Line]:
+    """``roots``: where the sensors are recorded ones."""
     lines: list[Line] = []
     for trouble in troubles:
         lines += wrapped(f"{glyphs.severity['warning']} {trouble}", width, glyphs, "warning", indent=1)
@@ -37,4 +40,8 @@ def help_lines(keys: Sequence[Key], troubles: Sequence[str], width: int, glyphs:
     for name, words in _SIGNS:
         lines.append(line(Span(f"  {name}", "accent", True)))
         lines += wrapped(words, width, glyphs, indent=4)
+    if roots:
+        lines.append(line(Span("  Recorded sensors", "accent", True)))
+    for root in roots:
+        lines += wrapped(root, width, glyphs, indent=4)
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.text import Line, Role, Span, spread
+from holdtop.console.view.text import Line, Role, Span, spread, width_of
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Resource, Snapshot, Ticket
 from holdtop.render import duration_text
@@ -32,11 +32,13 @@ def _resource(resource: Resource, now: str, name_width: int, width: int, glyphs:
     ]
     holder = resource.holder
     left += _holder(holder, now, width, glyphs) if holder else _nobody(resource, now, glyphs)
-    right = [Span(f"{glyphs.clean(resource.token_path)} ", "muted")] if width >= 100 else []
+    last = [*_last(resource, now, 40, glyphs), Span(" ")] if holder else []
+    path = [Span(f" {glyphs.clean(resource.token_path)} ", "muted")] if width >= 100 else []
     waiting = len(resource.waiting)
     foreign = f" {glyphs.dot} {len(resource.foreign)} foreign" if resource.foreign else ""
     left.append(Span(f" {glyphs.dot} {waiting or 'nobody'} waiting{foreign}", "text" if waiting else "muted"))
-    return spread(left, right, width)
+    both = width_of([*left, *last, *path]) < width
+    return spread(left, [*last, *path] if both else last or path, width)
 
 
 def _holder(holder: Ticket, now: str, width: int, glyphs: Glyphs) -> list[Span]:
@@ -67,15 +69,20 @@ def _deadline(holder: Ticket, now: str, glyphs: Glyphs) -> Span:
 def _nobody(resource: Resource, now: str, glyphs: Glyphs) -> list[Span]:
     if resource.state != "free":
         return [Span("holder unknown", "warning")]
+    return _last(resource, now, 60, glyphs) or [Span("nobody holds it", "muted")]
+
+
+def _last(resource: Resource, now: str, width: int, glyphs: Glyphs) -> list[Span]:
+    """How the last hold ended, from its receipt."""
     receipt = resource.last_receipt
     if receipt is None:
-        return [Span("nobody holds it", "muted")]
+        return []
     at = receipt.get("at")
     since = seconds_until(now, at) if isinstance(at, str) else None
     ago = f" {coarse(since)} ago" if since is not None else ""
     said = f"last release {receipt.get('verdict', 'unknown')}{ago}, {receipt.get('lane', 'unknown lane')}"
     clean = receipt.get("verdict") == "clean"
-    return [Span(glyphs.fit(said, 60), "muted" if clean else "warning")]
+    return [Span(glyphs.fit(said, width), "muted" if clean else "warning")]
 
 
 def who(ticket: Ticket) -> str:

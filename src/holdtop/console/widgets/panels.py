@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from textual.geometry import Size
 
 from holdtop.console.events import LogLine, log_row, matches
+from holdtop.console.view.figures import vram_text
 from holdtop.console.view.flags import ROWS, flag_rows
 from holdtop.console.view.gauges import gauge_lines, gauge_strip
 from holdtop.console.view.header import header
@@ -69,7 +70,8 @@ class GaugePanel(_Shown):
         history, glyphs, (width, height) = self.world.history, self.look.glyphs, size
         if height < 4:
             return gauge_strip(snapshot, history, width, height, glyphs)
-        device = f"card {snapshot.device}" if snapshot.device else "no card found"
+        vram = vram_text(snapshot.readings)
+        device = f" {glyphs.dot} ".join(filter(None, (snapshot.device or "no card found", vram)))
         drawn = gauge_lines(snapshot, history, width, height - 1, glyphs)
         return [title("Device", device, width, glyphs), *drawn]
 
@@ -137,9 +139,11 @@ class FlagPanel(Rows[Flag]):
     NAME = "Flags"
     TALL = ROWS
 
-    def __init__(self, look: Look, world: World) -> None:
+    def __init__(self, look: Look, world: World, keys: Mapping[str, str]) -> None:
+        """``keys``: which key calls an act."""
         super().__init__(look, id="flags")
         self.world = world
+        self._keys = keys
 
     def key_of(self, item: Flag) -> FlagKey:
         return flag_key(item)
@@ -147,7 +151,7 @@ class FlagPanel(Rows[Flag]):
     def draw(self, item: Flag, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
         chosen = selected and self.key_of(item) == self.world.subject
-        return flag_rows(item, now, width, self.look.glyphs, selected=chosen)
+        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen)
 
     def detail(self) -> str:
         return f"worst first{_filtered(self.world)}" if self.items else ""

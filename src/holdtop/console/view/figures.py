@@ -1,0 +1,136 @@
+"""What is measured, and each figure at one instant: its limit, how bad it is and, when missing, the reason."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.text import Role
+from holdtop.model.values import Reading, Readings, Snapshot
+from holdtop.render import GIB, duration_text
+
+#: A reading older than this many seconds is shown as stale.
+STALE_AFTER = 10.0
+_WORSE: Sequence[Role] = ("text", "warning", "critical")
+#: Snapshots of history that are kept: ten minutes at one a second.
+KEPT = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """How one reading is shown; ``warn`` and ``alarm`` are levels, 0 to 1 of the scale."""
+
+    label: str
+    short: str
+    name: str
+    unit: str
+    #: The reading that is its limit.
+    limit: str | None = None
+    low: float = 0.0
+    high: float | None = None
+    warn: float | None = None
+    alarm: float | None = None
+    #: Less is worse.
+    falling: bool = False
+
+
+GAUGES = (
+    Gauge("GTT used", "GTT", "gtt_used_bytes", "bytes", "gtt_total_bytes", warn=0.85, alarm=0.95),
+    Gauge(
+        "MemAvailable",
+        "Avail",
+        "mem_available_bytes",
+        "bytes",
+        "mem_total_bytes",
+        warn=0.1,
+        alarm=0.04,
+        falling=True,
+    ),
+    Gauge("Tctl", "Tctl", "tctl_celsius", "°C", low=20, high=110, warn=0.83, alarm=0.92),
+    Gauge("GPU busy", "GPU", "gpu_busy_percent", "%", high=100),
+    Gauge("GPU power", "Power", "gpu_power_watts", "W"),
+    Gauge("NPU busy", "NPU", "npu_busy_percent", "%", high=100),
+    Gauge("Mem pressure", "PSI", "memory_pressure_some_avg10_percent", "%", high=100, warn=0.1, alarm=0.4),
+)
+
+
+class History:
+    """The last values of each gauge; ``None`` where a value was not known."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, deque[float | None]] = {gauge.name: deque(maxlen=KEPT) for gauge in GAUGES}
+
+    def add(self, snapshot: Snapshot) -> None:
+        for name, ring in self._rings.items():
+            ring.append(snapshot.readings.get(name, Reading()).value)
+
+    def last(self, name: str, count: int) -> list[float | None]:
+        ring = self._rings[name]
+        return [ring[index] for index in range(max(0, len(ring) - count), len(ring))]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One gauge at one instant, in words."""
+
+    value: str
+    limit: str
+    note: str
+    role: Role
+    level: float | None
+    #: Where the running hold ends itself.
+    stop: str = ""
+
+
+def figure(
+    gauge: Gauge, readings: Readings, at: float, glyphs: Glyphs, stops: Mapping[str, float] | None = None
+) -> Figure:
+    """``stops``: levels at which a running hold ends itself, by reading."""
+    reading = readings.get(gauge.name, Reading(why="not read"))
+    if reading.value is None:
+        return Figure("unknown", "", glyphs.clean(reading.why or "not read", 200), "muted", None)
+    limit = readings.get(gauge.limit, Reading()).value if gauge.limit else gauge.high
+    level = (reading.value - gauge.low) / (limit - gauge.low) if limit is not None and limit > gauge.low else None
+    stop = (stops or {}).get(gauge.name)
+    role = max(_judge(gauge, level), _close(gauge, reading.value, stop), key=_WORSE.index)
+    age = None if reading.at is None else at - reading.at
+    note = f"{duration_text(age)} old" if age is not None and age >= STALE_AFTER else ""
+    limit_text = _amount(limit, gauge.unit, glyphs) if gauge.limit and limit is not None else ""
+    stop_text = "" if stop is None else f"{'floor' if gauge.falling else 'ends at'} {_amount(stop, gauge.unit, glyphs)}"
+    return Figure(_amount(reading.value, gauge.unit, glyphs), limit_text, note, role, level, stop_text)
+
+
+def _close(gauge: Gauge, value: float, stop: float | None) -> Role:
+    """How near the value is to where the hold ends itself: within 5 degrees, or a quarter of a floor."""
+    if stop is None:
+        return "text"
+    left = value - stop if gauge.falling else stop - value
+    margin = stop / 4 if gauge.falling else 5.0
+    return "critical" if left <= 0 else "warning" if left <= margin else "text"
+
+
+def _judge(gauge: Gauge, level: float | None) -> Role:
+    if level is None or gauge.warn is None or gauge.alarm is None:
+        return "text"
+    sign = -1 if gauge.falling else 1
+    if sign * level >= sign * gauge.alarm:
+        return "critical"
+    return "warning" if sign * level >= sign * gauge.warn else "text"
+
+
+def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
+    if unit == "bytes":
+        return f"{value / GIB:.1f} GiB"
+    if unit == "°C":
+        return f"{value:.0f} C" if glyphs.ascii else f"{value:.0f} °C"
+    return f"{value:.0f} %" if unit == "%" else f"{value:.1f} {unit}"
+
+
+def vram_text(readings: Readings) -> str:
+    """The carve-out, which is never added to GTT; empty where it is not known."""
+    used, total = (readings.get(name, Reading()).value for name in ("vram_used_bytes", "vram_total_bytes"))
+    if used is None or total is None:
+        return ""
+    return f"VRAM {used / GIB:.1f}/{total / GIB:.1f}G"
