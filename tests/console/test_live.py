@@ -137,3 +137,16 @@ def test_keys_typed_blindly_end_nobody(stuck: Box, burst: bytes) -> None:
         assert audit(stuck) == []
     assert sleepers() == before
     assert len(stuck.tickets()) == 2
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_leaving_while_an_act_is_under_way_leaves_its_outcome(stuck: Box, signum: signal.Signals) -> None:
+    with opened(stuck) as screen:
+        shows(screen, b"stuck-lane", b"next-lane")
+        screen.type(b"k")
+        screen.until(b"will end")
+        screen.type(b"1\x1b[C\r")
+        until(lambda: len(audit(stuck)) == 1)
+        screen.process.send_signal(signum)
+        screen.ended_within(3.0)
+    assert [record["kind"] for record in audit(stuck)] == ["intent", "outcome"]

@@ -334,6 +334,7 @@ FATES = [{"pid": 7, "ended_by": "TERM"}, {"pid": 8, "ended_by": "TERM"}, {"pid":
         ({"event": "released", "status": 1, "verdict": "dirty"}, "dirty: a process was left, status 1"),
         ({"event": "recovered", "lane": "x", "ended": 2, "left": 0}, "the ghost of lane x, 2 processes ended"),
         ({"event": "left", "reason": "evicted"}, "evicted from the queue"),
+        ({"event": "evicted", "reason": "evicted"}, "evicted from the queue"),
         (
             {"event": "kept", "left": [{"pid": 4, "name": "su"}]},
             "the token stays, as these may not be signalled: pid 4 (su)",

@@ -15,6 +15,7 @@ from holdtop.console.keys import table
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
 from holdtop.errors import UsageError
+from holdtop.operator.record import interrupt_all
 
 
 def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: bool, state_dir: str | None) -> int:
@@ -36,7 +37,7 @@ def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: boo
         state_dir=state_dir,
     )
     app = Console(setup)
-    with Leaving(lambda: app.call_later(app.exit)) as leaving:
+    with Leaving(lambda: app.call_later(app.exit), interrupt_all) as leaving:
         app.run()
     return 128 + leaving.signal if leaving.signal else app.return_code or 0
 

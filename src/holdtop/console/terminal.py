@@ -43,8 +43,9 @@ def why_not() -> str | None:
 class Leaving:
     """Ends the program within 2 s of TERM, HUP or the terminal's end. ``ask`` is called from any thread."""
 
-    def __init__(self, ask: Callable[[], object]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], object], last: Callable[[], object] = lambda: None) -> None:
+        """``last`` is called before a program that does not leave is left all the same."""
+        self._ask, self._last = ask, last
         self._modes: list[Any] | None = None
         self._old: dict[signal.Signals, Any] = {}
         self._done = threading.Event()
@@ -88,7 +89,8 @@ class Leaving:
     def _insist(self) -> None:
         if self._done.wait(PATIENCE):
             return
-        threading.Thread(target=self._restore, daemon=True).start()
+        for last in (self._restore, self._last):  # either may hang: on a stopped terminal, a dead file system
+            threading.Thread(target=last, daemon=True).start()
         time.sleep(_LAST_WRITES)
         os._exit(128 + (self.signal or signal.SIGTERM))
 

@@ -125,6 +125,7 @@ _WORDS: Mapping[str, Callable[[Said], str]] = {
     "kept": _kept,
     "recovered": _recovered,
     "left": _left,
+    "evicted": _left,
     "token-restored": lambda _: "its token had vanished and is back",
     "unreleased": lambda said: _text(said.get("why") or ""),
 }
