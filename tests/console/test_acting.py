@@ -12,7 +12,7 @@ from holdtop.console.screens.act import ActScreen
 from holdtop.console.screens.now import NowScreen
 from holdtop.errors import GoneError, RefusedError
 from holdtop.model.values import Flag, Snapshot
-from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, resource
+from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, SURVIVOR, resource
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import FakeFeed, FakeOperator, console
 
@@ -224,6 +224,54 @@ def test_what_is_selected_is_what_is_planned(
         await pilot.press(*keys)
         await settled(pilot)
         assert operator.planned == [planned]
+
+    on_screen(app, SIZE, script)
+
+
+def test_a_flag_with_several_processes_says_which_one_is_meant(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    left = tuple(replace(SURVIVOR, pid=pid, start_ticks=pid) for pid in (3977, 3978, 3979))
+    box = replace(BUSY, leftovers=left, flags=(replace(FLAGS[0], pids=(3977, 3978, 3979)),))
+    app = console(box, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        assert "one of 3 that the flag names; select another in Processes" in text_of(app)
+        await pilot.press("escape", "J", "shift+tab", "down", "k")
+        await settled(pilot)
+        assert operator.planned == [("kill", None, 3977, None), ("kill", None, 3978, None)]
+
+    on_screen(app, (120, 40), script)
+
+
+def test_the_dialog_names_what_ends(on_screen: OnScreen) -> None:
+    app = console(BUSY)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        assert "[ End process ]" in text_of(app)
+        await pilot.press("escape", "j", "k")
+        await settled(pilot)
+        assert "[ End tree ]" in text_of(app)
+
+    on_screen(app, SIZE, script)
+
+
+def test_the_dialog_is_as_high_as_what_it_says(on_screen: OnScreen) -> None:
+    app = console(STUCK)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        for size, plan in (((100, 60), 11), ((100, 30), 11), ((40, 12), 4), ((40, 10), 3), ((100, 30), 11)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert app.screen.query_one("#plan").size.height == plan
+            region = app.screen.query_one("#dialog").region
+            assert region.height <= size[1]
+            assert "[ Cancel ]" in text_of(app)
 
     on_screen(app, SIZE, script)
 

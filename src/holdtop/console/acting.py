@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from textual.message_pump import MessagePump
 
@@ -15,20 +16,28 @@ from holdtop.errors import GoneError, HoldtopError, RefusedError
 from holdtop.model.values import Snapshot, Ticket
 from holdtop.operator.values import Plan, Verb
 
-Planner = Callable[[], Plan]
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is meant, frozen when the key was pressed."""
+
+    #: May block. Raises what the operator raises.
+    plan: Callable[[], Plan]
+    #: What else the selection named, for the dialog's title.
+    note: str = ""
 
 
-def planner(
+def wish(
     operator: Operator,
     snapshot: Snapshot,
     verb: Verb,
     subject: Subject | None,
     node: Node | None,
     state_dir: str | None,
-) -> Planner:
+) -> Wish:
     """What to plan for the selection; ``node`` is the tree's row when keys go to the tree.
 
-    The call freezes what is meant now. Raises ``RefusedError`` when the verb has nothing to act on here.
+    Raises ``RefusedError`` when the verb has nothing to act on here.
     """
     ticket = find_ticket(snapshot, subject)
     if subject is not None and not _stands(snapshot, subject):
@@ -40,9 +49,9 @@ def planner(
         if meant is None:
             raise RefusedError("evict: select a ticket of the queue first")
         ticket_id = meant.id
-        return lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir)
+        return Wish(lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir))
     name = _ghost(snapshot, subject)
-    return lambda: operator.plan_recover(snapshot, name, state_dir=state_dir)
+    return Wish(lambda: operator.plan_recover(snapshot, name, state_dir=state_dir))
 
 
 def _stands(snapshot: Snapshot, subject: Subject) -> bool:
@@ -59,20 +68,20 @@ def _kill(
     subject: Subject | None,
     node: Node | None,
     state_dir: str | None,
-) -> Planner:
+) -> Wish:
     left = {process.pid for process in snapshot.leftovers}
-    if node is not None and node.process.pid in left:
-        pid = node.process.pid
-        return lambda: operator.plan_kill(snapshot, None, pid=pid, state_dir=state_dir)
-    if isinstance(subject, FlagKey) and (named := [pid for pid in subject.pids if pid in left]):
-        return lambda: operator.plan_kill(snapshot, None, pid=named[0], state_dir=state_dir)
+    named = [pid for pid in subject.pids if pid in left] if isinstance(subject, FlagKey) else []
+    one = node.process.pid if node is not None and node.process.pid in left else next(iter(named), None)
+    if one is not None:
+        others = f"one of {len(named)} that the flag names; select another in Processes" if len(named) > 1 else ""
+        return Wish(lambda: operator.plan_kill(snapshot, None, pid=one, state_dir=state_dir), others)
     if ticket is None:
         raise RefusedError("end tree: select a running ticket, a process, or a flag that names one")
     if ticket.state == "waiting":
         raise RefusedError("end tree: this ticket waits and has no process; evict takes it out of the queue")
     part = node.process.pid if node is not None and node.trail else None
     ticket_id = ticket.id
-    return lambda: operator.plan_kill(snapshot, ticket_id, subtree=part, state_dir=state_dir)
+    return Wish(lambda: operator.plan_kill(snapshot, ticket_id, subtree=part, state_dir=state_dir))
 
 
 def _ghost(snapshot: Snapshot, subject: Subject | None) -> str:
@@ -85,7 +94,7 @@ def _ghost(snapshot: Snapshot, subject: Subject | None) -> str:
     return ghosts[0]
 
 
-def make_plan(target: MessagePump, plan: Planner) -> None:
+def make_plan(target: MessagePump, plan: Callable[[], Plan]) -> None:
     """Plan in a daemon thread and post ``PlanMade`` to ``target``."""
 
     def work() -> None:

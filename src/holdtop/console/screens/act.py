@@ -10,10 +10,10 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from holdtop.console.acting import Planner, carry_out, make_plan
+from holdtop.console.acting import Wish, carry_out, make_plan
 from holdtop.console.feeds import Operator
 from holdtop.console.messages import ActEnded, PlanMade, StepTaken
-from holdtop.console.view.plan import VERBS, outcome_lines, step_line
+from holdtop.console.view.plan import VERBS, act_name, outcome_lines, step_line
 from holdtop.console.view.text import Span, line
 from holdtop.console.widgets.dialog import Dialog
 from holdtop.console.widgets.panel import Look
@@ -43,7 +43,7 @@ class ActScreen(ModalScreen[None]):
         self,
         look: Look,
         verb: Verb,
-        planner: Planner,
+        wish: Wish,
         operator: Operator,
         *,
         at: float,
@@ -52,10 +52,10 @@ class ActScreen(ModalScreen[None]):
     ) -> None:
         """``at``: instant of the snapshot that the plan is of. ``read_only`` is asked when it is executed."""
         super().__init__()
-        self._look, self._verb, self._planner, self._operator = look, verb, planner, operator
+        self._look, self._wish, self._operator = look, wish, operator
         self._read_only = read_only
         self._plan: Plan | None = None
-        self._dialog = Dialog(look, VERBS[verb], reasons, at)
+        self._dialog = Dialog(look, VERBS[verb], wish.note, reasons, at)
         self.stage: Stage = "planning"
 
     def compose(self) -> ComposeResult:
@@ -63,7 +63,10 @@ class ActScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._dialog.say("looking at what this would do" + self._look.glyphs.ellipsis)
-        make_plan(self, self._planner)
+        make_plan(self, self._wish.plan)
+
+    def on_resize(self) -> None:
+        self._dialog.call_after_refresh(self._dialog.draw)
 
     def on_plan_made(self, message: PlanMade) -> None:
         self._plan = message.plan
@@ -131,7 +134,7 @@ class ActScreen(ModalScreen[None]):
             self._dialog.say(f"type {plan.typed} to confirm")
         else:
             self.stage = "acting"
-            self._dialog.tell([line(Span(f" {VERBS[plan.verb]}: {reason}", "text", True)), line()])
+            self._dialog.tell([line(Span(f" {act_name(plan)}: {reason}", "text", True)), line()])
             self._dialog.say("under way" + self._look.glyphs.ellipsis)
             carry_out(self, self._operator, plan, reason, read_only=self._read_only())
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 
-from holdtop.console.acting import planner
+from holdtop.console.acting import wish
 from holdtop.console.board import Board
 from holdtop.console.feeds import Operator
 from holdtop.console.keys import Key, bindings
@@ -128,7 +128,7 @@ class NowScreen(Finding):
             return
         node = self.board.processes.current if self.board.processes.has_focus else None
         try:
-            plan = planner(self._operator, snapshot, verb, world.subject, node, self._state_dir)
+            meant = wish(self._operator, snapshot, verb, world.subject, node, self._state_dir)
         except HoldtopError as error:
             self.say(str(error))
             return
@@ -138,5 +138,5 @@ class NowScreen(Finding):
             return world.read_only
 
         self.app.push_screen(
-            ActScreen(look, verb, plan, operator, at=snapshot.at, reasons=reasons, read_only=read_only)
+            ActScreen(look, verb, meant, operator, at=snapshot.at, reasons=reasons, read_only=read_only)
         )

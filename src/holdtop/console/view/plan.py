@@ -21,10 +21,20 @@ _FATES: Mapping[Fate, Role] = {
 }
 
 
+def act_name(plan: Plan) -> str:
+    """What the plan does, in two words: a flagged process is ended alone, a part of a payload with what is below it."""
+    if plan.verb != "kill":
+        return VERBS[plan.verb]
+    if plan.ticket is None:
+        return "End process"
+    return "End subtree" if plan.with_descendants and plan.nonce is None else "End tree"
+
+
 def heading(plan: Plan, glyphs: Glyphs) -> str:
     """What the dialog is about, on one line."""
-    named = short_id(plan.ticket) if plan.ticket else f"pid {plan.targets[0].pid}" if plan.targets else plan.typed
-    parts = (VERBS[plan.verb], plan.resource, plan.lane or "", named)
+    first = next(iter(plan.targets), None)
+    named = short_id(plan.ticket) if plan.ticket else f"pid {first.pid} ({first.name})" if first else plan.typed
+    parts = (act_name(plan), plan.resource, plan.lane or "", named)
     return f" {glyphs.dot} ".join(glyphs.clean(part, 60) for part in parts if part)
 
 
@@ -32,9 +42,11 @@ def plan_lines(plan: Plan, at: float, width: int, glyphs: Glyphs) -> list[Line]:
     """The frozen plan. ``at``: the monotonic instant of the snapshot, for ages."""
     back = bytes_text(plan.expected_bytes)
     lines = [*wrapped(plan.how, width, glyphs, indent=1), line()]
-    count = len(plan.targets)
-    many = counted(count, "process", "processes")
-    lines.append(line(Span(f" {many} will end", "text", True), Span(f"   device memory expected back: {back}")))
+    if plan.means == "remove":
+        lines.append(line(Span(" Will leave the queue by itself", "text", True)))
+    else:
+        many = counted(len(plan.targets), "process", "processes")
+        lines.append(line(Span(f" {many} will end", "text", True), Span(f"   device memory expected back: {back}")))
     lines += _targets(plan.targets, at, width, glyphs)
     if plan.weak:
         lines += [line(), line(Span(" Found only by marker or device, a weaker proof", "warning", True))]

@@ -7,23 +7,28 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from holdtop.console.view.plan import heading, plan_lines, reason_lines
+from holdtop.console.view.plan import act_name, heading, plan_lines, reason_lines
 from holdtop.console.view.text import Line, title, wrapped
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Choice, Field, TextPanel
 from holdtop.operator.values import Plan
 
+#: On a terminal with fewer rows the preset reasons are not listed.
+TIGHT = 16
+
 
 class Dialog(Vertical):
     """The parts of the dialog; the screen decides what they say."""
 
-    def __init__(self, look: Look, name: str, reasons: Sequence[str], at: float) -> None:
+    def __init__(self, look: Look, name: str, note: str, reasons: Sequence[str], at: float) -> None:
+        """``note``: what the title says beside the plan. ``at``: instant of the snapshot, for ages."""
         super().__init__(id="dialog")
-        self._look, self._verb, self._reasons, self._at = look, name, reasons, at
+        self._look, self._verb, self._note, self._reasons, self._at = look, name, note, reasons, at
         self._plan: Plan | None = None
         #: Progress and result, once the act has begun.
         self._told: list[Line] = []
         self._said = ""
+        self._over = False
         self.set_class(look.glyphs.ascii, "-ascii")
 
     def compose(self) -> ComposeResult:
@@ -64,18 +69,23 @@ class Dialog(Vertical):
         typed = self.query_one("#typed", Field)
         typed.display = plan.needs_typing
         typed.placeholder = f"type {self._look.glyphs.clean(plan.typed, 60)} to confirm"
+        self.query_one("#go", Choice).rename(act_name(plan))
         self.call_after_refresh(self.draw)
 
     def tell(self, lines: Sequence[Line]) -> None:
         """Add to progress and result, which take the plan's place."""
         self._told += lines
         self.query_one("#plan", TextPanel).show(self._told, end=True)
+        self._fit()
 
     def say(self, words: str) -> None:
         """One sentence below the choices."""
         self._said = words
         panel = self.query_one("#said", TextPanel)
-        panel.show(wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1))
+        rows = wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1)
+        panel.styles.height = 1 if self._tight else min(3, len(rows))
+        panel.show(rows)
+        self._fit()
 
     def refuse(self, words: str) -> None:
         """There is nothing to choose: say why where the plan would stand."""
@@ -85,6 +95,7 @@ class Dialog(Vertical):
 
     def finish(self, words: str) -> None:
         """Nothing more can be chosen: only closing is left."""
+        self._over = True
         for name in ("#reasons", "#reason", "#typed", "#go"):
             self.query_one(name).display = False
         close = self.query_one("#cancel", Choice)
@@ -96,11 +107,25 @@ class Dialog(Vertical):
         """Everything anew for the present width."""
         glyphs, width = self._look.glyphs, self.size.width
         name = heading(self._plan, glyphs) if self._plan else self._verb
-        self.query_one("#heading", TextPanel).show([title(name, "", width, glyphs, focused=True)])
+        self.query_one("#heading", TextPanel).show([title(name, self._note, width, glyphs, focused=True)])
         reasons = self.query_one("#reasons", TextPanel)
         rows = reason_lines(self._reasons, self.reason, width, glyphs)
         reasons.styles.height = len(rows)
+        reasons.display = not self._tight and not self._over
         reasons.show(rows)
         if self._plan is not None and not self._told:
             self.query_one("#plan", TextPanel).show(plan_lines(self._plan, self._at, width, glyphs))
         self.say(self._said)
+
+    @property
+    def _tight(self) -> bool:
+        """Who would be hit matters more than the names of the digits."""
+        return self.app.size.height < TIGHT
+
+    def _fit(self) -> None:
+        """As high as what there is to say; once an act has begun it never shrinks, so that nothing jumps."""
+        plan = self.query_one("#plan", TextPanel)
+        others = [child.styles.height for child in self.children if child.display and child is not plan]
+        room = self.app.size.height * 9 // 10 - 2 - sum(int(height.value) for height in others if height is not None)
+        least = plan.size.height if self._told else 0
+        plan.styles.height = max(1, min(room, max(least, plan.length + 1)))

@@ -58,6 +58,15 @@ class TextPanel(Panel):
         self._lines: Sequence[Line] = ()
         self._top = 0
 
+    def on_resize(self) -> None:
+        self.scroll_lines(0)  # what is below the last line is not shown
+        super().on_resize()
+
+    @property
+    def length(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
     def show(self, lines: Sequence[Line], *, end: bool = False) -> None:
         self._lines = lines
         self.scroll_lines(len(lines) if end else 0)
