@@ -205,11 +205,11 @@ def test_gauges_show_where_the_running_hold_ends_itself(
         for gauge in GAUGES
         if gauge.name == name
     )
-    assert (tctl.stop, memory.stop) == ("ends at 97 °C", "floor 6.0 GiB")
+    assert (tctl.stop, memory.stop) == ("ends at 97 °C", "floor 6 GiB")
     assert (tctl.role, memory.role) == roles
     block = "\n".join("".join(span.text for span in row.spans) for row in gauge_lines(box, History(), 40, 15, UNICODE))
     assert "ends at 97 °C" in block
-    assert "floor 6.0 GiB" in block
+    assert "floor 6 GiB" in block
 
 
 @pytest.mark.parametrize("text", ["", "hot", "95C; rm", "9" * 400, "-5C", "\x1b[2J", "１２C\n"])
@@ -324,6 +324,8 @@ FATES = [{"pid": 7, "ended_by": "TERM"}, {"pid": 8, "ended_by": "TERM"}, {"pid":
     [
         ({"event": "queued", "lane": "a", "where": "queue /x"}, "waits in line"),
         ({"event": "taken", "limits": {"max-hold": "2700s", "tctl-abort": "95C"}}, "max-hold 45m00s, tctl-abort 95C"),
+        ({"event": "taken", "limits": {"grace": "3s", "survive-wait": "60s"}}, "without limits"),
+        ({"event": "warned", "text": "::warning::Tctl is near"}, "Tctl is near"),
         ({"event": "ending", "reason": "stop", "text": "stopped by ann: stuck"}, "stopped by ann: stuck"),
         (
             {"event": "ended", "reason": "max-hold", "status": 124, "proof": "ECHILD", "ended": FATES},

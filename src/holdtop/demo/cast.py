@@ -38,6 +38,8 @@ SHARES = {
     "notebook": 0.06,
 }
 HOLDER = "python3 finetune.py --epochs 3 --seconds 1500 --below loader,writer --deaf"
+#: Its own limits, on the demo's sensors.
+LIMITS = ("--max-hold", "45m", "--tctl-abort", "95", "--mem-abort-gib", "8")
 #: Lanes that queue behind the holder, and their commands.
 WAITING = (
     ("ci-nightly", "python3 serve.py --model qwen3-30b-a3b --smoke-test --seconds 240"),
@@ -61,7 +63,7 @@ class Cast:
         npu = self._hold("npu", "dictation", "python3 transcribe.py --language en --seconds 1800")
         self._survivor()
         stray = self._start("notebook", shlex.split("python3 notebook.py --user dana --seconds 3600"))
-        holder = self._hold("gpu", "ml-team", HOLDER, "--max-hold", "45m")
+        holder = self._hold("gpu", "ml-team", HOLDER, *LIMITS)
         running = self._until("the holder's tree", lambda: self._running("gpu", holder, members=3))
         waiting = [self._hold("gpu", lane, command) for lane, command in WAITING]
         self._ghost(npu)

@@ -47,6 +47,7 @@ class Guardian:
         os.chdir(self._world.work)
         self._sensors = Sensors(self._world)
         self._cast = Cast(self._world, self.pause)
+        self.move()  # the limits of a hold want sensors that answer
         self._cast.enter()
         self.move()
 
@@ -92,13 +93,14 @@ class Guardian:
         return proof is not None and not self._world.root.exists()
 
 
-def _plain_environment(bin_directory: str) -> None:
-    """Nothing of the caller's that a hold follows; the demo's own ``python3`` first on the path."""
+def _plain_environment(world: World) -> None:
+    """Nothing of the caller's that a hold follows; the demo's sensors, and its own ``python3`` first on the path."""
     for name in list(os.environ):
         if name.startswith(("GPU_", "NPU_", "HOLDTOP_", "ONEBIT_")) or name == "HW_GATE_LOCK":
             del os.environ[name]
+    os.environ.update(world.environ)
     os.environ["DEMO_GUARDIAN"] = str(os.getpid())
-    os.environ["PATH"] = f"{bin_directory}:{os.environ.get('PATH', os.defpath)}"
+    os.environ["PATH"] = f"{world.bin}:{os.environ.get('PATH', os.defpath)}"
 
 
 def _say(told: dict[str, object]) -> None:
@@ -127,7 +129,7 @@ def main() -> int:
         _say({"error": str(error)})
         return 0  # nothing is there to be left
     guardian = Guardian(watched, inbox, world)
-    _plain_environment(str(world.bin))
+    _plain_environment(world)
     try:
         guardian.set_up()
         _say(guardian.told)

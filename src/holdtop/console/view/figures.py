@@ -98,8 +98,15 @@ def figure(
     age = None if reading.at is None else at - reading.at
     note = f"{duration_text(age)} old" if age is not None and age >= STALE_AFTER else ""
     limit_text = _amount(limit, gauge.unit, glyphs) if gauge.limit and limit is not None else ""
-    stop_text = "" if stop is None else f"{'floor' if gauge.falling else 'ends at'} {_amount(stop, gauge.unit, glyphs)}"
-    return Figure(_amount(reading.value, gauge.unit, glyphs), limit_text, note, role, level, stop_text)
+    return Figure(
+        _amount(reading.value, gauge.unit, glyphs), limit_text, note, role, level, _stop_text(gauge, stop, glyphs)
+    )
+
+
+def _stop_text(gauge: Gauge, stop: float | None, glyphs: Glyphs) -> str:
+    if stop is None:
+        return ""
+    return f"floor {stop / GIB:g} GiB" if gauge.falling else f"ends at {_amount(stop, gauge.unit, glyphs)}"
 
 
 def _close(gauge: Gauge, value: float, stop: float | None) -> Role:

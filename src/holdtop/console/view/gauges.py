@@ -81,7 +81,7 @@ def _head(gauge: Gauge, shown: Figure, width: int, inline: bool, glyphs: Glyphs)
     if shown.limit and not compact and (width >= 50 or not shown.stop):
         spans.append(Span(f" of {shown.limit}", "muted"))
     if shown.stop and not compact:
-        spans.append(Span(f"  {shown.stop}", "muted" if shown.role == "text" else shown.role))
+        spans.append(Span(f" {shown.stop}", "muted" if shown.role == "text" else shown.role))
     if shown.note and (inline or shown.value != "unknown"):
         spans.append(Span(f"  {shown.note}", "muted" if shown.value == "unknown" else "warning"))
     return spans if compact else [*spans, Span("  ")]

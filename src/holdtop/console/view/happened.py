@@ -16,6 +16,8 @@ _LEFT = {
     "evicted": "evicted from the queue",
     "timeout": "did not get its turn in time",
 }
+#: In force for every hold; the ticket's own page shows them.
+_ALWAYS = frozenset({"grace", "survive-wait"})
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -51,7 +53,7 @@ def _taken(said: Said) -> str:
     limits = said.get("limits") or {}
     if not isinstance(limits, Mapping):
         raise TypeError
-    return limits_text(limits)
+    return limits_text({name: value for name, value in limits.items() if name not in _ALWAYS}) or "without limits"
 
 
 def _started(said: Said) -> str:
@@ -127,5 +129,6 @@ _WORDS: Mapping[str, Callable[[Said], str]] = {
     "left": _left,
     "evicted": _left,
     "token-restored": lambda _: "its token had vanished and is back",
+    "warned": lambda said: _text(said.get("text") or "").removeprefix("::warning::"),
     "unreleased": lambda said: _text(said.get("why") or ""),
 }
