@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from textual.events import MouseScrollUp
+from textual.events import Key, MouseScrollUp
 from textual.geometry import Region, Size
 from textual.pilot import Pilot
 
@@ -21,7 +21,7 @@ from holdtop.console.widgets.panel import Panel
 from holdtop.model.values import Snapshot, Ticket
 from tests.console.boxes import BUSY, FOREIGN, HOLDER, QUIET, readings, resource, ticket
 from tests.console.conftest import OnScreen, hold_against, text_of
-from tests.console.fakes import FakeFeed, console
+from tests.console.fakes import FakeFeed, FakeOperator, console
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 LOG = (
@@ -90,6 +90,42 @@ def test_the_selection_stays_on_its_ticket_while_rows_move(on_screen: OnScreen) 
         current = app.screen.query_one(Board).queue.current
         assert current is not None
         assert current.id == chosen.id
+
+    on_screen(app, (120, 40), script)
+
+
+@pytest.mark.parametrize(
+    ("keys", "subject"),
+    [
+        ("j down down", TicketKey("gpu", "0000000014-4014")),
+        ("j J down", FlagKey("hot", "gpu", None, ())),
+        ("J shift+tab shift+tab down", TicketKey("gpu", "0000000013-4013")),
+    ],
+)
+def test_keys_that_come_at_once_go_where_they_would_one_by_one(
+    on_screen: OnScreen, keys: str, subject: FlagKey | TicketKey
+) -> None:
+    app = console(BUSY)
+
+    async def script(pilot: Pilot[None]) -> None:
+        for key in keys.split():  # as a slow line delivers them: no pause between them
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await pilot.pause(0.3)
+        assert app.world.subject == subject
+
+    on_screen(app, (120, 40), script)
+
+
+def test_what_follows_the_filters_key_at_once_is_no_act(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    app = console(BUSY, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        for key, char in (("slash", "/"), ("k", "k"), ("e", "e")):
+            app.post_message(Key(key, char))
+        await pilot.pause(0.3)
+        assert not isinstance(app.screen, ActScreen)
+        assert operator.planned == []
 
     on_screen(app, (120, 40), script)
 

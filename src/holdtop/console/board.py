@@ -81,7 +81,7 @@ class Board(Widget):
             self.screen.set_focus(None)
             return
         place = placed.index(now) + direction if now in placed else 0
-        self.query_one(f"#{placed[place % len(placed)]}").focus()
+        self.screen.set_focus(self.query_one(f"#{placed[place % len(placed)]}"))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._keep_keys)

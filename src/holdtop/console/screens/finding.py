@@ -42,7 +42,7 @@ class Finding(Screen[None]):
     def action_filter(self) -> None:
         field = self.query_one("#find", Field)
         field.display = True
-        field.focus()
+        self.set_focus(field)  # at once: what is typed next is no key of the screen
 
     def action_unfilter(self) -> None:
         field = self.query_one("#find", Field)

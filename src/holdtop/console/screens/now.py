@@ -64,7 +64,8 @@ class NowScreen(Finding):
 
     def home(self) -> None:
         """Give the keys to what is selected: at the start the worst flag, else the holder."""
-        (self.board.flags if isinstance(self._world.subject, FlagKey) else self.board.queue).focus()
+        # At once, not after what is under way: the next key may be in the same read of a slow line.
+        self.set_focus(self.board.flags if isinstance(self._world.subject, FlagKey) else self.board.queue)
 
     def select(self, key: TicketKey | FlagKey) -> None:
         self._world.subject = key

@@ -69,7 +69,7 @@ class LogScreen(Finding):
         self.query_one(EventPanel).show_log()
 
     def home(self) -> None:
-        self.query_one(EventPanel).focus()
+        self.set_focus(self.query_one(EventPanel))
 
     def action_back(self) -> None:
         if self.query_one("#find").display:

@@ -84,7 +84,7 @@ def _head(gauge: Gauge, shown: Figure, width: int, inline: bool, glyphs: Glyphs)
         spans.append(Span(f" {shown.stop}", "muted" if shown.role == "text" else shown.role))
     if shown.note and (inline or shown.value != "unknown"):
         spans.append(Span(f"  {shown.note}", "muted" if shown.value == "unknown" else "warning"))
-    return spans if compact else [*spans, Span("  ")]
+    return [*spans, Span("  ")] if inline and not compact else spans
 
 
 def _compact(gauge: Gauge, shown: Figure) -> str:
