@@ -14,7 +14,7 @@ from holdtop.console.acting import Wish, carry_out, make_plan
 from holdtop.console.feeds import Operator
 from holdtop.console.messages import ActEnded, PlanMade, StepTaken
 from holdtop.console.view.plan import VERBS, act_name, outcome_lines, step_line
-from holdtop.console.view.text import Span, line
+from holdtop.console.view.text import Span, line, wrapped
 from holdtop.console.widgets.dialog import Dialog
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Choice, TextPanel
@@ -72,7 +72,9 @@ class ActScreen(ModalScreen[None]):
         self._plan = message.plan
         if message.plan is None:
             said = f"already gone, nothing done: {message.refused}" if message.gone else message.refused
-            self._dialog.refuse(said)
+            width = self.query_one("#plan", TextPanel).size.width
+            self._dialog.tell(wrapped(said, width, self._look.glyphs, "warning", indent=1))
+            self._dialog.finish("nothing was done")
             self.stage = "over"
         else:
             self.stage = "asking"
@@ -101,10 +103,6 @@ class ActScreen(ModalScreen[None]):
         message.stop()
         if self.focused is message.input:
             self.action_step(1)
-
-    def on_input_changed(self, message: Input.Changed) -> None:
-        if message.input.id == "reason" and self.stage == "asking" and message.value.strip():
-            self._dialog.say(f"reason: {message.value.strip()}; Cancel is the default")
 
     def action_close(self) -> None:
         if self.stage == "acting":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
 
 from holdtop.console.view.plan import act_name, heading, plan_lines, reason_lines
 from holdtop.console.view.text import Line, title, wrapped
@@ -44,7 +45,7 @@ class Dialog(Vertical):
 
     def on_mount(self) -> None:
         self.query_one("#typed").display = False
-        self.query_one("#cancel").focus()
+        self.screen.set_focus(self.query_one("#cancel"))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)
@@ -63,6 +64,11 @@ class Dialog(Vertical):
             self.query_one("#reason", Field).value = self._reasons[number - 1]
             self._said = f"reason: {self._reasons[number - 1]}; Cancel is the default"
             self.draw()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """What is said of the reason is what will be recorded."""
+        if message.input.id == "reason" and self._plan is not None and not self._told and message.value.strip():
+            self.say(f"reason: {message.value.strip()}; Cancel is the default")
 
     def show_plan(self, plan: Plan) -> None:
         self._plan = plan
@@ -87,12 +93,6 @@ class Dialog(Vertical):
         panel.show(rows)
         self._fit()
 
-    def refuse(self, words: str) -> None:
-        """There is nothing to choose: say why where the plan would stand."""
-        width = self.query_one("#plan", TextPanel).size.width
-        self.tell(wrapped(words, width, self._look.glyphs, "warning", indent=1))
-        self.finish("nothing was done")
-
     def finish(self, words: str) -> None:
         """Nothing more can be chosen: only closing is left."""
         self._over = True
@@ -100,7 +100,7 @@ class Dialog(Vertical):
             self.query_one(name).display = False
         close = self.query_one("#cancel", Choice)
         close.rename("Close")
-        close.focus()
+        self.screen.set_focus(close)
         self.call_after_refresh(self.say, words)
 
     def draw(self) -> None:
