@@ -10,10 +10,11 @@
     └── HoldError         (125)   the hold itself failed
         ├── PlaceError            the state cannot be resolved, reached or trusted; names the path
         │   └── StateDenied       … because this account may not; never to be called "busy"
-        ├── StateWriteError       the state cannot be written (full, read-only); CMD was not run
+        ├── StateWriteError       the state cannot be written (full, read-only)
         └── LockTimeout           another process holds the queue's lock for too long; names it
 
-An error's text is complete: it names the thing, and what to do about it. No caller adds to it.
+An error's text is complete: it names the thing, and what to do about it. No caller adds to it,
+but for the hold itself, which alone knows that the command was not run.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class StateDenied(PlaceError):
 
 
 class StateWriteError(HoldError):
-    """The state cannot be written (disk full, read-only); the command was not run."""
+    """The state cannot be written (disk full, read-only)."""
 
 
 class LockTimeout(HoldError):

@@ -273,3 +273,21 @@ def test_a_nested_run_finds_the_state_of_the_hold_above_it(state: Box, box: Path
     )
     assert elsewhere.returncode == 0
     assert "your home" in elsewhere.stderr, "a variable alone is no proof"
+
+
+@pytest.mark.parametrize("verb", ["run", "evict"])
+def test_only_a_refused_run_says_that_the_command_was_not_run(state: Box, verb: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes mount namespaces")
+    assert ended(state.run("true"))[0] == 0
+    (state.queue / "lane-77").touch()
+    words = ["--", "true"] if verb == "run" else ["lane-77", "--reason", "test", "--yes", "--unaudited"]
+    line = [*HOLDTOP, verb, "--state-dir", str(state.state), *words]
+    script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, str(state.state), *line], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == {"run": 125, "evict": 6}[verb], done.stderr
+    assert "Read-only file system" in done.stderr
+    assert ("was not run" in done.stderr) == (verb == "run")
+    assert (state.queue / "lane-77").exists()

@@ -266,7 +266,7 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
         case errno.ELOOP | errno.ENOTDIR | errno.EEXIST | errno.EISDIR:
             raise PlaceError(f"{what}; the state follows no links and takes no other kind of file") from error
         case number if number in _FULL:
-            raise StateWriteError(f"{what}; the command was not run") from error
+            raise StateWriteError(what) from error
     raise HoldError(what) from error
 
 

@@ -21,7 +21,7 @@ from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.take import MovedElsewhere
-from holdtop.hold.ticket import Wish, now
+from holdtop.hold.ticket import Wish
 from holdtop.hold.view import CONTAINMENT
 from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
@@ -36,6 +36,8 @@ from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
 from holdtop.payload.supervisor import Result, Supervisor
 
+#: What every failure before the start ends with; of others (a release, an act) it would not be true.
+NOT_RUN = "the command was not run"
 #: The state directory of the hold that an environment was made for.
 STATE_DIR_MARK = "HOLDTOP_STATE_DIR"
 
@@ -151,7 +153,6 @@ class Life:
             "limits": self.options.limits(),
             "containment": CONTAINMENT,
             "sensors": {limit.name: limit.source for limit in self.options.armed.armed},
-            "running_since": now(),
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
 
@@ -207,6 +208,8 @@ def live(options: Options, inbox: SignalInbox, narrator: Narrator) -> Result:
         starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
         return Life(options, inbox, starter, narrator).live()
     except UnreadableProcess as error:
-        raise HoldError(f"this hold cannot see its own processes: {error}") from error
+        raise HoldError(f"this hold cannot see its own processes: {error}; {NOT_RUN}") from error
+    except HoldError as error:
+        raise type(error)(f"{error}; {NOT_RUN}") from error
     except OSError as error:
         raise HoldError(f"the hold failed: {error}") from error

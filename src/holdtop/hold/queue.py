@@ -41,7 +41,7 @@ def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
         with writing(path, "take the queue's lock"):
             taken = _take(fd, time.monotonic() + wait)
         if not taken:
-            raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}; the command was not run")
+            raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
         yield
     finally:
         os.close(fd)

@@ -18,6 +18,7 @@ from holdtop.operator.recover import recover, still_ghost
 from holdtop.operator.remove import remove, still_there
 from holdtop.operator.signals import signal_targets, still_same
 from holdtop.operator.values import Means, Outcome, Plan, Step, Target
+from holdtop.payload.process import UnreadableProcess
 
 #: How long others see that somebody is at it, in seconds.
 CLAIM_SECONDS = 120.0
@@ -114,6 +115,8 @@ def _attempt(way: Way, deed: Deed) -> Done:
         return Done(7, str(error))
     except HoldtopError as error:
         return Done(6, str(error))
+    except (OSError, UnreadableProcess) as error:
+        return Done(5, f"failed on the way, what had been signalled by then may have ended: {error}")
 
 
 def _refuse(reason: str, read_only: bool) -> None:

@@ -37,6 +37,7 @@ def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
         token = _judged(view, snapshot)
     targets = _leftovers(view, token)
     kept = places.token_parent + "/" + freeing.kept_name(places, token) if token.kind == "garbled" else None
+    authors = {token.uid, *(ticket.uid for ticket in _dead_holds(view, token))}
     return Plan(
         verb="recover",
         resource=resource,
@@ -50,7 +51,7 @@ def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
         weak=(),
         spared=("the waiting tickets: the next one takes over", "every process that is not proven to be left"),
         expected_bytes=None,
-        needs_typing=token.uid != os.getuid() or token.kind != "holdtop",
+        needs_typing=token.kind != "holdtop" or authors != {os.getuid()},
         typed=token.ticket_id or resource,
         means="recover",
         state_dir=state_dir,

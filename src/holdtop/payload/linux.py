@@ -11,7 +11,6 @@ import fcntl
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 PR_SET_CHILD_SUBREAPER = 36
 RENAME_NOREPLACE = 1
@@ -63,16 +62,11 @@ def inotify_watch(fd: int, path: str, mask: int) -> int:
     return _check(_libc.inotify_add_watch(fd, os.fsencode(path), mask | 0x02000000))
 
 
-@dataclass(frozen=True, slots=True)
-class PidfdInfo:
-    """What the kernel tells about a pidfd's process, dead ones included."""
+def exit_wait_status(pidfd: int) -> int | None:
+    """The wait status (``os.WIFSIGNALED`` …) of a pidfd's process, by PIDFD_GET_INFO (ioctl_pidfd(2const)).
 
-    #: A wait status (``os.WIFSIGNALED`` …), once the process has been reaped; ``None`` before.
-    wait_status: int | None
-
-
-def pidfd_info(pidfd: int) -> PidfdInfo | None:
-    """PIDFD_GET_INFO (ioctl_pidfd(2const)); ``None`` on a kernel without it (before 6.13; exit status: 6.15)."""
+    ``None`` before it has been reaped, and on a kernel that does not tell (before 6.15).
+    """
     buffer = bytearray(64)
     struct.pack_into("Q", buffer, 0, _PIDFD_INFO_EXIT)
     try:
@@ -80,8 +74,7 @@ def pidfd_info(pidfd: int) -> PidfdInfo | None:
     except OSError:
         return None
     (mask,) = struct.unpack_from("Q", buffer, 0)
-    status = struct.unpack_from("i", buffer, 60)[0] if mask & _PIDFD_INFO_EXIT else None
-    return PidfdInfo(status)
+    return int(struct.unpack_from("i", buffer, 60)[0]) if mask & _PIDFD_INFO_EXIT else None
 
 
 #: setgroups, setresgid and setresuid by machine (arch/*/entry/syscalls, include/uapi/asm-generic/unistd.h).

@@ -12,7 +12,7 @@ import signal
 import time
 
 from holdtop.payload.custody import End
-from holdtop.payload.linux import pidfd_info
+from holdtop.payload.linux import exit_wait_status
 
 #: How long to wait for the kernel to know how the starter died, in seconds: it knows once somebody reaped it.
 REAP_WAIT = 2.0
@@ -24,8 +24,6 @@ class Starter:
     def __init__(self, *, die_with_parent: bool, hup_ignored: bool) -> None:
         self.pid = os.getppid()
         self.fd: int | None = None
-        #: It is gone and the hold goes on: worth a flag.
-        self.gone = False
         self._die_with_parent = die_with_parent
         self._fatal = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
         if not hup_ignored:
@@ -37,7 +35,6 @@ class Starter:
             if os.getppid() != self.pid:
                 # It died before it could be watched; nobody can tell how any more.
                 self.close()
-                self.gone = True
 
     def check(self) -> End | None:
         """Whether the starter's end ends the hold. Call when ``fd`` is readable, and again until it is ``None``."""
@@ -49,7 +46,6 @@ class Starter:
         if status is None and time.monotonic() - self._ended_at < REAP_WAIT:
             return None
         self.close()
-        self.gone = True
         if status is None:
             if self._die_with_parent:
                 return End("starter-gone", 143, f"the process that started this hold (pid {self.pid}) is gone")
@@ -72,9 +68,9 @@ class Starter:
 
     def _wait_status(self) -> int | None:
         assert self.fd is not None
-        info = pidfd_info(self.fd)
-        if info is not None and info.wait_status is not None:
-            return info.wait_status
+        told = exit_wait_status(self.fd)
+        if told is not None:
+            return told
         # A zombie shows its exit status as the last field of stat (proc_pid_stat(5), field 52).
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{self.pid}/stat", "rb") as file:

@@ -70,7 +70,7 @@ class Supervisor:
         try:
             self._keeper = os.fork()
         except OSError as error:
-            raise HoldError(f"no process can be started: {error.strerror}; the command was not run") from error
+            raise HoldError(f"no process can be started: {error.strerror}") from error
         if self._keeper == 0:
             self._channel.close()
             self._become_keeper(keepers, os.getppid(), blocked)
