@@ -100,6 +100,8 @@ def test_the_ends_of_holds_are_seen_by_the_sensors(demo: subprocess.Popen[bytes]
     until(lambda: (token := look(places_gpu).token) is not None and token.ticket_id == told["waiting"][0])
     until(lambda: not (overlay / str(told["deaf"])).exists())
     assert not alive(told["deaf"])
+    # The record follows the take by as long as the payload's start takes.
+    until(lambda: told["waiting"][0] in look(places_gpu).records)
     root = look(places_gpu).records[told["waiting"][0]].root_pid
     until(lambda: (overlay / str(root) / "fdinfo").exists())
     assert (overlay / str(told["stray"])).exists()
