@@ -14,6 +14,7 @@ import pytest
 from holdtop.hold import stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
+from holdtop.payload.containment import NoScopes, possible
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
 STUBBORN = f"""
@@ -53,8 +54,9 @@ def test_now_or_never(state: Box) -> None:
     assert ended(state.run("true", options=["-w", "0"]))[0] == 0
 
 
-def test_max_hold_ends_the_tree_and_says_so(state: Box) -> None:
-    lane = state.run("sh", "-c", STUBBORN, options=["--max-hold", "1", "--grace", "0.5"])
+@pytest.mark.parametrize("contain", ["auto", "subreaper"])
+def test_max_hold_ends_the_tree_and_says_so(state: Box, contain: str) -> None:
+    lane = state.run("sh", "-c", STUBBORN, options=["--max-hold", "1", "--grace", "0.5", "--contain", contain])
     status, errors = ended(lane)
     assert status == 124
     assert "max-hold" in errors
@@ -62,7 +64,8 @@ def test_max_hold_ends_the_tree_and_says_so(state: Box) -> None:
     assert state.leftovers() == []
     end = next(event for event in state.events() if event["event"] == "ended")
     assert end["reason"] == "max-hold"
-    assert end["proof"] == "ECHILD"
+    in_cgroup = contain == "auto" and "cgroup" in possible(NoScopes())
+    assert end["proof"] == ("ECHILD, populated 0" if in_cgroup else "ECHILD")
     by = {fate["ended_by"] for fate in end["ended"]}
     assert by == {"TERM", "KILL"}, "the stubborn one needed KILL, the others did not"
 
@@ -210,9 +213,8 @@ def test_the_payload_inherits_no_descriptor_of_the_state(state: Box) -> None:
 
 
 def test_a_left_behind_daemon_is_ended_and_named(state: Box) -> None:
-    status, _ = ended(
-        state.run("sh", "-c", f"env -i setsid -f sh -c 'sleep {NAP}; true'; exit 3", options=["--grace", "1"])
-    )
+    leaves = f"env -i setsid -f sh -c 'sleep {NAP}; true'; exit 3"
+    status, _ = ended(state.run("sh", "-c", leaves, options=["--grace", "1", "--contain", "subreaper"]))
     assert status == 3
     assert sleepers() == []
     end = next(event for event in state.events() if event["event"] == "ended")

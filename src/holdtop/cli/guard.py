@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         nice=args.nice,
         cpus=args.cpus,
         log=args.log,
+        contain=args.contain,
         die_with_parent=payload_options.die_with_parent(args),
         armed=payload_options.limits(args, "GPU", narrator),
     )

@@ -9,6 +9,7 @@ from functools import partial
 from holdtop.cli import types
 from holdtop.errors import HoldError, UsageError
 from holdtop.hold.narrate import Narrator
+from holdtop.payload.containment import MODES
 from holdtop.payload.ending import Bounds
 from holdtop.payload.limits import Limit, Limits, Sample
 
@@ -32,6 +33,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=types.duration,
         metavar="DURATION",
         help="how long an unkillable process is waited for, and keeps the token (default 60s)",
+    )
+    option(
+        "--contain",
+        choices=MODES,
+        default="auto",
+        help="auto (default): a cgroup where one can be had; cgroup: or refuse; subreaper: none; pidns: also a pid"
+        " namespace, at the prices that docs/containment.md names",
     )
     option("--nice", type=types.niceness, default=0, metavar="N", help="niceness added to the payload")
     option("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")

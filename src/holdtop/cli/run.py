@@ -57,6 +57,7 @@ def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
         nice=args.nice,
         cpus=args.cpus,
         log=args.log,
+        contain=args.contain,
         die_with_parent=payload_options.die_with_parent(args),
         operators=_operators(narrator),
         armed=payload_options.limits(args, prefix, narrator),

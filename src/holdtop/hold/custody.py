@@ -17,7 +17,8 @@ from holdtop.hold.inotify import APPEARS, GOES, Watch
 from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
-from holdtop.payload.custody import End, Left, Member, Report
+from holdtop.payload.containment import Place
+from holdtop.payload.custody import End, Left, Member, Report, SeenCgroup
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
@@ -72,6 +73,7 @@ class HoldCustody:
     _watch: Watch = field(default_factory=Watch)
     _facts: dict[str, object] = field(default_factory=dict)
     _members: Collection[Member] = ()
+    _cgroups: Collection[SeenCgroup] = ()
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
@@ -119,22 +121,25 @@ class HoldCustody:
             held.event("warned", text="the token was removed while it was held; it is back")
             self._watch.add(held.places.token_path, GOES)
 
-    def started(self, root: Identity) -> None:
+    def started(self, root: Identity, place: Place) -> None:
         keeper = own_identity()
         self._facts = {
             **self.published,
+            "containment": place.means,
             "state": "running",
             "keeper_pid": keeper.pid,
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
         }
         self._members = (Member(root, "", os.getuid(), "descent", "R"),)
+        with contextlib.suppress(OSError):
+            self._cgroups = tuple(SeenCgroup(group.path, group.inode(), True) for group in place.groups)
         self._publish()
         for held in self.held:
             held.event("started", root_pid=root.pid, keeper_pid=keeper.pid)
 
-    def running(self, members: Collection[Member]) -> None:
-        self._members = members
+    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
+        self._members, self._cgroups = members, cgroups
         self._publish()
 
     def ending(self, end: End) -> None:
@@ -146,7 +151,7 @@ class HoldCustody:
     def _publish(self) -> None:
         for held in self.held:
             content = {**self._facts, "nonce": held.ticket.ticket.nonce, "taken_at": held.taken_at}
-            record.publish(held.queue, held.id, content, self._members)
+            record.publish(held.queue, held.id, content, self._members, self._cgroups)
 
     def other_holds(self) -> Collection[int]:
         return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
@@ -193,6 +198,7 @@ class HoldCustody:
         for why, text in (
             ("unkillable", "survived KILL and may still hold device memory"),
             ("spared", "was spared: another live hold runs below it"),
+            ("kept", "was kept, as --keep-daemons asks"),
         ):
             if left := report.remaining(why):  # type: ignore[arg-type]
                 self.warn(f"::warning::{_names(left)} {text}")

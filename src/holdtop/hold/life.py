@@ -22,9 +22,9 @@ from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.take import MovedElsewhere
 from holdtop.hold.ticket import Wish
-from holdtop.hold.view import CONTAINMENT
 from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
+from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
 from holdtop.payload.custody import End, NoCustody
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
@@ -60,6 +60,9 @@ class Options:
     log: str | None = None
     #: Limits on sensors, with the sensors injected.
     armed: Limits = field(default_factory=Limits)
+    #: Where the payload is put, and who makes a scope where no cgroup can be made.
+    contain: Mode = "auto"
+    scopes: ScopeMaker = field(default_factory=NoScopes)
     die_with_parent: bool = False
     #: Uids besides our own and root's whose stop requests are heeded.
     operators: Collection[int] = ()
@@ -97,7 +100,9 @@ class Life:
             except Leave as leave:
                 self.narrator.say(str(leave))
                 return Result(leave.status, leave.die_of)
-            supervisor = self._supervisor(held, log_fd)
+            place = self._place(held)
+            undo.callback(place.remove)
+            supervisor = self._supervisor(held, place, log_fd)
             supervisor.start()
             undo.pop_all()  # from here on keeper or supervisor releases, and only after the payload's end
         return supervisor.see_through()
@@ -151,19 +156,24 @@ class Life:
         published = {
             "deadline_at": deadline,
             "limits": self.options.limits(),
-            "containment": CONTAINMENT,
             "sensors": {limit.name: limit.source for limit in self.options.armed.armed},
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
 
-    def _supervisor(self, held: Sequence[Held], log_fd: int | None) -> Supervisor:
+    def _place(self, held: Sequence[Held]) -> Place:
+        """Where the payload will be. Raises ``HoldError`` when it cannot be had as asked for."""
+        name = held[0].id if held else str(os.getpid())
+        place = prepare(self.options.contain, f"{name}-{os.urandom(4).hex()}", self.options.scopes)
         armed = ", ".join(f"{name} {value}" for name, value in self.options.limits().items())
-        self.narrator.say(f"armed: {armed}; containment {', '.join(CONTAINMENT)}")
+        self.narrator.say(f"armed: {armed}; containment {', '.join(place.means)}")
+        return place
+
+    def _supervisor(self, held: Sequence[Held], place: Place, log_fd: int | None) -> Supervisor:
         options = self.options
         mark = ",".join(run_mark(one.ticket.ticket) for one in held) or f"{os.getpid()}:{os.urandom(8).hex()}"
         command = Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd)
         custody = self._custody(held) if held else NoCustody()
-        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed)
+        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed, place)
         return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn)
 
     def _marks(self, held: Sequence[Held], mark: str) -> dict[str, str]:

@@ -9,25 +9,40 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from holdtop.errors import HoldtopError
 from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, json_object
 from holdtop.hold.ticket import TICKET_FORM, now
-from holdtop.hold.view import Record, RecordedProcess
-from holdtop.payload.custody import Member
+from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
+from holdtop.payload.custody import Member, SeenCgroup
 from holdtop.payload.process import PID_LIMIT
 
 RECORD = ".record"
 #: Of a larger payload the oldest are named: a record has to stay readable (``files.SIZE_LIMIT``).
 MOST_MEMBERS = 500
+MOST_CGROUPS = 50
 
 
-def publish(queue: Dir, ticket_id: str, content: Mapping[str, object], members: Collection[Member]) -> None:
+def publish(
+    queue: Dir,
+    ticket_id: str,
+    content: Mapping[str, object],
+    members: Collection[Member],
+    cgroups: Collection[SeenCgroup],
+) -> None:
     """Renew the record. A disk that is full leaves the old one; nothing is raised."""
     oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
     processes = [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in oldest]
-    said = {**content, "ticket": ticket_id, "members_total": len(members), "members": processes, "at": now()}
+    said = {
+        **content,
+        "ticket": ticket_id,
+        "cgroups": [asdict(group) for group in cgroups][:MOST_CGROUPS],
+        "members_total": len(members),
+        "members": processes,
+        "at": now(),
+    }
     data = json.dumps(said, default=str).encode()
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
         records.replace(f"{ticket_id}.json", data)
@@ -70,6 +85,7 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         taken_at=_text(said.get("taken_at")),
         limits={str(key): str(value) for key, value in _dict(said.get("limits")).items()},
         containment=tuple(str(item) for item in _list(said.get("containment"))),
+        cgroups=tuple(_parse_cgroups(said.get("cgroups"))),
         members=tuple(parse_processes(said.get("members"))),
         at=_text(said.get("at")),
     )
@@ -89,6 +105,14 @@ def parse_processes(said: object) -> Iterator[RecordedProcess]:
                 _int(entry.get("gtt_bytes")),
                 _int(entry.get("vram_bytes")),
             )
+
+
+def _parse_cgroups(said: object) -> Iterator[RecordedCgroup]:
+    for item in _list(said)[:MOST_CGROUPS]:
+        entry = _dict(item)
+        path, inode = _text(entry.get("path")), _int(entry.get("inode"))
+        if path and path.startswith("/") and "\0" not in path and inode is not None:
+            yield RecordedCgroup(path, inode, entry.get("sole") is True)
 
 
 def _int(value: object) -> int | None:

@@ -1,7 +1,7 @@
 """Freeing a ghost: a token whose hold is dead. Its leftovers end first, and only what is proven to be one.
 
-Proven is: the recorded (pid, start) of a record by the same author, or this very run's nonce in the environment;
-in both cases a process of the author's own uid. Everything else may belong to somebody.
+Proven is: the recorded cgroup, the recorded (pid, start) and what is below it, of a record by the same author; or
+this very run's nonce in the environment of a process of the author's own uid. Everything else may belong to somebody.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
+from holdtop.payload.cgroup import PREFIX, Cgroup
 from holdtop.payload.custody import Fate, Left, Member
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
@@ -80,6 +81,23 @@ def recorded_identities(found: Record | None, ticket: TicketFile) -> tuple[Ident
     return tuple(Identity(process.pid, process.start_ticks) for process in found.members)
 
 
+def recorded_cgroups(found: Record | None, ticket: TicketFile) -> tuple[Cgroup, ...]:
+    """The cgroups whose every process was the payload's, if they are the same still and the author's own.
+
+    Whoever owns a cgroup's directory may kill what is in it: a record of that author asks for no more than that.
+    """
+    if found is None or found.nonce != ticket.nonce or found.uid != ticket.uid or not same_world(ticket):
+        return ()
+    groups = []
+    for said in found.cgroups:
+        with contextlib.suppress(OSError):
+            group = Cgroup.at(said.path) if said.sole else None
+            status = os.stat(group.directory) if group else None
+            if group and status and (status.st_ino, status.st_uid) == (said.inode, ticket.uid):
+                groups.append(group)
+    return tuple(groups)
+
+
 def end_leftovers(
     queue: Dir,
     ticket: TicketFile,
@@ -94,9 +112,18 @@ def end_leftovers(
     if not may_end(ticket):
         return Leftovers(not_ours=tuple(identity for identity in known if is_alive(identity) is not False))
     ours = tuple(identity for identity in known if real_uid(identity.pid) == ticket.uid)
-    scope = Scope(_root(published, ticket), run_mark(ticket), ticket.uid, reaper=None)
-    ending = Ending(scope, bounds, None, other_holds, known=ours, progress=progress)
-    fates, left, _ = ending.run(sleep)
+    scope = Scope(
+        _root(published, ticket),
+        run_mark(ticket),
+        ticket.uid,
+        reaper=None,
+        cgroups=recorded_cgroups(published, ticket),
+        known=ours,
+    )
+    fates, left, _ = Ending(scope, bounds, None, other_holds, progress=progress).run(sleep)
+    for group in scope.cgroups:
+        if os.path.basename(group.path).startswith(PREFIX):
+            group.remove()
     others = tuple(i for i in known if i not in ours and is_alive(i) and real_uid(i.pid) is not None)
     return Leftovers(fates, left, others)
 

@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: What catches a payload's members on this box, strongest first.
-CONTAINMENT = ("subreaper", "marker")
-
 Rule = Literal["flag", "variables", "state-dir-variable", "default-state-dir", "home"]
 
 
@@ -91,6 +88,17 @@ class RecordedProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedCgroup:
+    """A cgroup (version 2) that a record names."""
+
+    path: str
+    #: The kernel's id of it: a path may be another cgroup's later.
+    inode: int
+    #: It held members only.
+    sole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """What a running hold publishes about itself (``Q/.record/ID.json``): a claim of the file's owner."""
 
@@ -110,6 +118,8 @@ class Record:
     members: tuple[RecordedProcess, ...]
     #: RFC 3339 of the writing.
     at: str | None
+    #: Where members were seen.
+    cgroups: tuple[RecordedCgroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from holdtop.payload.containment import Place
 from holdtop.payload.process import Identity
 
-LeftWhy = Literal["unkillable", "not permitted", "spared"]
+#: ``spared``: another live hold is below it. ``kept``: it was asked for that daemons stay.
+LeftWhy = Literal["unkillable", "not permitted", "spared", "kept"]
+FoundBy = Literal["cgroup", "descent", "marker", "record", "device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,19 @@ class Member:
     name: str
     #: ``None`` when it could not be read any more.
     uid: int | None
-    found_by: Literal["descent", "marker", "record"]
+    found_by: FoundBy
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCgroup:
+    """A cgroup in which a member was seen."""
+
+    path: str
+    #: The kernel's id of it: a path may be another cgroup's later.
+    inode: int
+    #: It held members only.
+    sole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,11 @@ class Report:
     root_wait_status: int | None
     fates: tuple[Fate, ...] = ()
     left: tuple[Left, ...] = ()
-    #: ``ECHILD`` when the kernel itself said that nothing is left; ``None`` when only a scan did.
+    #: ``ECHILD`` when the kernel itself said that nothing is left, ``ECHILD, populated 0`` when every cgroup of it
+    #: is empty as well; ``None`` when only a scan did.
     proof: str | None = None
+    #: Processes outside the payload that appeared during the hold and have its device open: named, never ended.
+    suspects: tuple[Member, ...] = ()
     #: The command could not be executed: what to say.
     launch_error: str | None = None
 
@@ -85,9 +102,9 @@ class Custody(Protocol):
         """Whether the payload has to end now. Called on every wake-up, at least once a second."""
         ...
 
-    def started(self, root: Identity) -> None: ...
+    def started(self, root: Identity, place: Place) -> None: ...
 
-    def running(self, members: Collection[Member]) -> None:
+    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         """A look at the living payload, every few seconds."""
         ...
 
@@ -111,10 +128,10 @@ class NoCustody:
     def check(self) -> End | None:
         return None
 
-    def started(self, root: Identity) -> None:
+    def started(self, root: Identity, place: Place) -> None:
         pass
 
-    def running(self, members: Collection[Member]) -> None:
+    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         pass
 
     def ending(self, end: End) -> None:

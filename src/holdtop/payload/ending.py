@@ -1,7 +1,8 @@
 """Ending a tree: one implementation, one grace and one bound for every door.
 
 TERM to each member, KILL after the grace, and then not "nothing was seen" but the kernel's own word: ECHILD from
-a subreaper's wait means that no descendant is left (PR_SET_CHILD_SUBREAPER(2const), waitpid(2) with __WALL).
+a subreaper's wait means that no descendant is left (PR_SET_CHILD_SUBREAPER(2const), waitpid(2) with __WALL), and
+``populated 0`` that nobody is in a cgroup where a member was seen (cgroups(7)).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from signal import Signals
 
 from holdtop.payload import linux
@@ -34,6 +35,10 @@ class Bounds:
     grace: float = 10.0
     #: From KILL until what is still alive is called unkillable.
     survive_wait: float = 60.0
+
+    @property
+    def longest(self) -> float:
+        return self.grace + self.survive_wait
 
 
 @dataclass(slots=True)
@@ -106,17 +111,29 @@ class Ending:
         if self.known:
             seen = {member.identity for member in found.members}
             extra = (m for m in recorded(self.known, found.table) if m.identity not in seen)
-            found = Found((*found.members, *extra), found.spared, found.table)
+            found = replace(found, members=(*found.members, *extra))
         for member in found.members:
             self._seen[member.identity] = member  # the newest: a name changes with an exec
+        if found.members:
+            self._empty_looks = 0
+            return found, False
+        self._empty_looks += 1
         if self.reaper is None:
             # No kernel's word is to be had; a second empty look catches what forked under the first.
-            self._empty_looks = 0 if found.members else self._empty_looks + 1
-            return found, self._empty_looks >= 2
+            return found, self._empty_looks >= 2 and not self._populated(found)
         self.reaper.reap()
-        return found, not found.members and (self.reaper.childless or bool(found.spared))
+        return found, bool(found.spared) or (self.reaper.childless and not self._populated(found))
+
+    def _populated(self, found: Found) -> bool:
+        """Whether the cgroups that were made for this payload have anybody left to be ended."""
+        return not found.spared and any(group.populated() for group in self.scope.cgroups)
 
     def _signal(self, found: Found, signum: Signals) -> None:
+        if signum == Signals.SIGKILL:
+            for group in found.sole:
+                # No fork is faster. What it leaves (a dead leader's threads) is killed one by one below.
+                with contextlib.suppress(OSError):
+                    group.kill()
         ours = {member.identity.pid for member in found.members}
         for member in found.members:
             if signum == Signals.SIGTERM and member.identity in self._sent:
@@ -129,6 +146,11 @@ class Ending:
                 continue
             except (PermissionError, UnreadableProcess):
                 self._denied.add(member.identity)
+        if signum == Signals.SIGTERM:
+            for group in found.sole:
+                # A frozen process sees no TERM.
+                with contextlib.suppress(OSError):
+                    group.freeze(False)
 
     def _send(self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]) -> None:
         first = self._sent.get(member.identity) != signum.name
@@ -160,11 +182,19 @@ class Ending:
             if identity not in living
         )
         left = [Left(member, self._why(identity)) for identity, member in living.items()]
-        left += [Left(member, "spared") for member in found.spared]
+        left += found.spared
         if self.reaper and not self.reaper.childless and not left:
             left = [Left(UNSEEN, "not permitted")]
-        proof = "ECHILD" if self.reaper and self.reaper.childless and not left else None
-        return tuple(fate for fate in fates if fate.ended_by != "none"), tuple(left), proof
+        return tuple(fate for fate in fates if fate.ended_by != "none"), tuple(left), None if left else self._proof()
+
+    def _proof(self) -> str | None:
+        """ECHILD and every cgroup empty, where there are any: neither alone would do (members move, others adopt)."""
+        if self.reaper is None or not self.reaper.childless:
+            return None
+        groups = self.scope.groups()
+        if any(group.populated() is not False for group in groups):
+            return None
+        return "ECHILD, populated 0" if groups else "ECHILD"
 
     def _why(self, identity: Identity) -> LeftWhy:
         return "not permitted" if identity in self._denied else "unkillable"

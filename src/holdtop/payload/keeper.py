@@ -12,11 +12,14 @@ import signal
 import time
 from dataclasses import dataclass, field
 
+from holdtop.errors import HoldError
 from holdtop.payload import linux
+from holdtop.payload.cgroup import PREFIX
 from holdtop.payload.channel import Channel
+from holdtop.payload.containment import Place
 from holdtop.payload.custody import Custody, End, Report
 from holdtop.payload.ending import Bounds, Ending, Reaper
-from holdtop.payload.launch import Command, LaunchError, start
+from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import Scope, find
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
@@ -40,6 +43,7 @@ class Run:
     #: Seconds of CLOCK_MONOTONIC (suspend does not count); ``None`` for no limit.
     max_hold: float | None = None
     limits: Limits = field(default_factory=Limits)
+    place: Place = field(default_factory=lambda: Place(f"{PREFIX}none"))
 
 
 def exit_status(report: Report) -> int:
@@ -55,6 +59,11 @@ def exit_status(report: Report) -> int:
 def end_by_signal(signum: signal.Signals) -> End:
     """TERM, INT, HUP or QUIT to the hold."""
     return End(signum.name.removeprefix("SIG"), 128 + signum, f"ended by {signum.name}")
+
+
+def scope_of(run: Run, root: Identity) -> Scope:
+    """Where this process, the subreaper above the payload, looks for its members."""
+    return Scope(root, run.mark, os.getuid(), reaper=os.getpid(), cgroups=run.place.groups)
 
 
 class Keeper:
@@ -79,15 +88,21 @@ class Keeper:
             self._finish(Report(end if end.reason != "evicted" else End("evicted", 120, end.text), None))
             return
         try:
-            root = start(self._run.command, terminal_fd=terminal_fd, hup_ignored=self._inbox.hup_ignored)
-        except LaunchError as error:
+            root = start(
+                self._run.command,
+                terminal_fd=terminal_fd,
+                hup_ignored=self._inbox.hup_ignored,
+                place=self._place,
+            )
+        except (LaunchError, HoldError, OSError) as error:
+            status = error.status if isinstance(error, LaunchError) else 125
             self._channel.send("say", text=str(error))
-            self._finish(Report(End("not started", error.status), None, launch_error=str(error)))
+            self._finish(Report(End("not started", status), None, launch_error=str(error)))
             return
         self._run.limits.start()  # threads only now: nothing is forked after them
         self._channel.send("started", pid=root.pid, start=root.start_ticks)
-        self._run.custody.started(root)
-        scope = Scope(root, self._run.mark, os.getuid(), reaper=os.getpid())
+        self._run.custody.started(root, self._run.place)
+        scope = scope_of(self._run, root)
         reaper = Reaper(root.pid)
         end = self._watch(scope, reaper)
         self._run.custody.ending(end)
@@ -97,7 +112,19 @@ class Keeper:
         reaper.reap()
         self._finish(Report(end, reaper.root_wait_status, fates, left, proof))
 
+    def _place(self, pid: int) -> None:
+        """Between the root's fork and its exec. Raises ``HoldError`` or ``OSError``: then it is not executed."""
+        place = self._run.place
+        place.put(pid)
+        if place.why and place.mode == "auto":
+            self._channel.send("say", text=f"no cgroup: {place.why}")
+        if place.cgroup:
+            self._channel.send("placed", path=place.cgroup.path)
+        if note := unprotect(pid):
+            self._channel.send("say", text=note)
+
     def _finish(self, report: Report) -> None:
+        self._run.place.remove()
         self._run.custody.conclude(report)
         root = report.root_wait_status
         died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
@@ -148,7 +175,8 @@ class Keeper:
             self._channel.send("warn", text=text)
         if time.monotonic() - self._published_at >= PUBLISH_EVERY:
             self._published_at = time.monotonic()
-            self._run.custody.running(find(scope, self._run.custody.other_holds).members)
+            members = find(scope, self._run.custody.other_holds).members
+            self._run.custody.running(members, scope.seen(members))
 
     def _continue_supervisor(self) -> None:
         """A stopped supervisor hears no TERM and never exits."""

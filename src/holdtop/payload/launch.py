@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -35,41 +35,86 @@ class Command:
 class LaunchError(Exception):
     """The command could not be executed; ``status`` is 127 (not found) or 126, 125 when it was our preparation."""
 
-    def __init__(self, command: Command, error: OSError, step: str = "") -> None:
-        self.status = 127 if error.errno == errno.ENOENT or not command.argv[0] else 126
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+    @classmethod
+    def of(cls, command: Command, number: int, step: str) -> LaunchError:
+        """From the errno that the child told, and the step of our own that failed, if it was one."""
         if step:
-            self.status = 125
-        super().__init__(f"{step or command.argv[0]}: {error.strerror}")
+            return cls(125, f"{step}: {os.strerror(number)}")
+        status = 127 if number == errno.ENOENT or not command.argv[0] else 126
+        return cls(status, f"{command.argv[0]}: {os.strerror(number)}")
 
 
-def start(command: Command, *, terminal_fd: int | None, hup_ignored: bool) -> Identity:
-    """Fork and exec the root. Raises ``LaunchError``; the child has then been reaped."""
+def start(
+    command: Command,
+    *,
+    terminal_fd: int | None,
+    hup_ignored: bool,
+    place: Callable[[int], None] = lambda _pid: None,
+) -> Identity:
+    """Fork, let ``place`` put the child where it belongs, and exec the root.
+
+    Raises ``LaunchError``, and whatever ``place`` raises; the child has then been reaped and nothing was executed.
+    """
     said, say = os.pipe2(os.O_CLOEXEC)
+    placed, tell = os.pipe2(os.O_CLOEXEC)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _become(command, say, terminal_fd, hup_ignored)
+            os.close(tell)
+            _become(command, placed, say, terminal_fd, hup_ignored)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.close(say)
-    with contextlib.suppress(OSError):  # the child does the same; whoever comes first
-        os.setpgid(pid, pid)
-    stat = read_stat(pid)
-    with os.fdopen(said, "rb") as answer:
+        os.close(placed)
+    with os.fdopen(said, "rb") as answer, os.fdopen(tell, "wb", buffering=0) as go:
+        with contextlib.suppress(OSError):  # the child does the same; whoever comes first
+            os.setpgid(pid, pid)
+        stat = read_stat(pid)
+        try:
+            place(pid)
+            with contextlib.suppress(BrokenPipeError):  # it has been killed already
+                go.write(b"1")
+        except BaseException:
+            go.close()
+            os.waitpid(pid, 0)
+            raise
         number = answer.read()
     if number:
         os.waitpid(pid, 0)
         code, _, step = number.decode().partition(" ")
-        raise LaunchError(command, OSError(int(code), os.strerror(int(code))), step)
+        raise LaunchError.of(command, int(code), step)
     return stat.identity if stat else Identity(pid, 0)
 
 
-def _become(command: Command, say: int, terminal_fd: int | None, hup_ignored: bool) -> NoReturn:
+def unprotect(pid: int, proc: str = "/proc") -> str | None:
+    """Never protect a payload from the OOM killer: a score below 0 becomes 0, any other stays.
+
+    Gives a sentence when that could not be done (proc_pid_oom_score_adj(5)).
+    """
+    path = f"{proc}/{pid}/oom_score_adj"
+    try:
+        with open(path, "rb") as file:
+            score = int(file.read())
+        if score < 0:
+            with open(path, "wb", buffering=0) as file:
+                file.write(b"0")
+    except (OSError, ValueError) as error:
+        return f"the payload may be protected from the OOM killer as this hold is: {path}: {error}"
+    return None
+
+
+def _become(command: Command, placed: int, say: int, terminal_fd: int | None, hup_ignored: bool) -> NoReturn:
     """The child, up to exec. It can only leave by exec or ``_exit``."""
     step = ""
     try:
         os.setpgid(0, 0)
+        if not os.read(placed, 1):
+            os._exit(127)  # whoever started us is gone, or could not place us: nothing is executed
         if terminal_fd is not None:
             # TTOU is still ignored here: a background process may otherwise not hand the terminal over.
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Who belongs to a payload: descent from a subreaper first, then this run's own mark in the environment.
+"""Who belongs to a payload: its cgroup first, descent from a subreaper, then this run's own mark in the environment.
 
 A mark alone is weak: others may inherit it. It counts only with this run's nonce, the hold's uid and a start
 after the payload's. A process below which *another* live hold runs may serve others (a tmux server started inside
@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from holdtop.payload.custody import Member
+from holdtop.payload.cgroup import Cgroup, path_of
+from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
 from holdtop.payload.process import Identity, ProcessTable, Stat, is_alive
 
 RUN_MARK = "HOLDTOP_RUN"
@@ -31,28 +32,82 @@ class Scope:
     #: A subreaper above the payload: everything below it is the payload. ``None`` when there is none any more.
     reaper: int | None
     #: Processes of the hold itself, never members.
-    own: frozenset[int] = field(default_factory=frozenset)
+    own: frozenset[int] = frozenset()
+    #: Made for this payload: every process in them is a member.
+    cgroups: tuple[Cgroup, ...] = ()
+    #: Members on record: they and whatever is below them are members.
+    known: tuple[Identity, ...] = ()
+    #: Spared on request, with whatever is below them.
+    kept: frozenset[Identity] = frozenset()
+    #: Paths of all other cgroups in which a member was ever seen. Grows with each look.
+    wandered: set[str] = field(default_factory=set)
+
+    def groups(self) -> list[Cgroup]:
+        """Every cgroup that has to be empty in the end."""
+        return [*self.cgroups, *filter(None, map(Cgroup.at, sorted(self.wandered)))]
+
+    def seen(self, members: Collection[Member]) -> tuple[SeenCgroup, ...]:
+        """The same, for the record; ``sole``: it holds members only."""
+        pids = {member.identity.pid for member in members}
+        found = []
+        for group in self.groups():
+            with contextlib.suppress(OSError):
+                sole = group in self.cgroups or group.procs() <= pids
+                found.append(SeenCgroup(group.path, group.inode(), sole))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     members: tuple[Member, ...]
-    spared: tuple[Member, ...]
+    spared: tuple[Left, ...]
     table: ProcessTable
+    #: Cgroups that hold members only: they may be killed in one step.
+    sole: tuple[Cgroup, ...] = ()
 
 
 def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     """One look. An empty answer is no proof: a fork chain can be faster than any scan."""
+    listed = {group: group.procs() for group in scope.groups()}
     table = ProcessTable()
-    descent = [] if scope.reaper is None else [p for p in table.descendants(scope.reaper) if p not in scope.own]
-    spared = _spared(scope, table, descent, other_holds) if descent else frozenset()
-    found = [_member(table.stats[pid], "descent") for pid in descent if not table.stats[pid].dead]
-    found += [_member(stat, "marker") for stat in _marked(scope, table, frozenset(descent), other_holds)]
+    mine = {os.getpid(), *scope.own, *table.ancestors(os.getpid())}
+    ways: dict[int, FoundBy] = dict.fromkeys(_below_known(scope, table), "record")
+    ways |= dict.fromkeys(table.descendants(scope.reaper) if scope.reaper else (), "descent")
+    ways |= dict.fromkeys((pid for group in scope.cgroups for pid in listed[group] if pid in table.stats), "cgroup")
+    inside = [pid for pid in ways if pid not in mine]
+    spared = _spared(scope, table, inside, other_holds) if inside else {}
+    living = [table.stats[pid] for pid in inside if not table.stats[pid].dead]
+    members = [_member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
+    members += [_member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), other_holds)]
+    _remember(scope, members)
+    ours = {member.identity.pid for member in members}
+    sole = (group for group, pids in listed.items() if not mine & pids and pids & table.stats.keys() <= ours)
     return Found(
-        tuple(member for member in found if member.identity.pid not in spared),
-        tuple(member for member in found if member.identity.pid in spared),
+        tuple(members),
+        tuple(Left(_member(stat, ways[stat.pid]), spared[stat.pid]) for stat in living if stat.pid in spared),
         table,
+        tuple(sole),
     )
+
+
+def _below_known(scope: Scope, table: ProcessTable) -> Iterator[int]:
+    """Members on record that are this very process still, and what they have started since."""
+    for identity in scope.known:
+        stat = table.stats.get(identity.pid)
+        if stat and stat.identity == identity:
+            yield from (identity.pid, *table.descendants(identity.pid))
+
+
+def _remember(scope: Scope, members: Collection[Member]) -> None:
+    """Where members are that have left their place: the cgroups in which the hold itself lives do not count."""
+    if scope.reaper is None:
+        return
+    home = (path_of(scope.reaper) or "/").rstrip("/") + "/"
+    made = tuple(group.path.rstrip("/") + "/" for group in scope.cgroups)
+    for path in filter(None, {path_of(member.identity.pid) for member in members}):
+        within = path.rstrip("/") + "/"
+        if not home.startswith(within) and not within.startswith(made or ("\0",)):
+            scope.wandered.add(path)
 
 
 def recorded(identities: Collection[Identity], table: ProcessTable) -> tuple[Member, ...]:
@@ -73,21 +128,19 @@ def real_uid(pid: int) -> int | None:
     return None
 
 
-def _member(stat: Stat, found_by: str) -> Member:
-    return Member(stat.identity, stat.name, real_uid(stat.pid), found_by, stat.state)  # type: ignore[arg-type]
+def _member(stat: Stat, found_by: FoundBy) -> Member:
+    return Member(stat.identity, stat.name, real_uid(stat.pid), found_by, stat.state)
 
 
 def _marked(
-    scope: Scope, table: ProcessTable, descent: frozenset[int], other_holds: Callable[[], Collection[int]]
+    scope: Scope, table: ProcessTable, known: Collection[int], other_holds: Callable[[], Collection[int]]
 ) -> Iterator[Stat]:
-    """Processes outside the descent that carry this run's mark."""
-    mine = {os.getpid(), *scope.own, *table.ancestors(os.getpid())}
+    """Processes that nothing better has found and that carry this run's mark."""
     hits = [
         stat
         for stat in table.stats.values()
         if stat.start_ticks >= scope.root.start_ticks
-        and stat.pid not in descent
-        and stat.pid not in mine
+        and stat.pid not in known
         and not stat.dead
         and has_mark(stat.pid, scope.run)
         and real_uid(stat.pid) == scope.uid
@@ -110,16 +163,19 @@ def has_mark(pid: int, run: str) -> bool:
 
 
 def _spared(
-    scope: Scope, table: ProcessTable, descent: list[int], other_holds: Callable[[], Collection[int]]
-) -> frozenset[int]:
-    """Detached branches that carry another live hold, from their top down to it, and all below it.
+    scope: Scope, table: ProcessTable, inside: Collection[int], other_holds: Callable[[], Collection[int]]
+) -> dict[int, LeftWhy]:
+    """What is kept on request; and detached branches that carry another live hold, from their top down, with all below.
 
     Below the root itself a hold is part of the payload: it is asked to end like everybody else.
     """
-    below = set(descent)
-    spared: set[int] = set()
-    for hold in below.intersection(other_holds()):
-        branch = [hold, *(pid for pid in table.ancestors(hold) if pid in below)]
+    spared: dict[int, LeftWhy] = {}
+    for pid in inside:
+        if table.stats[pid].identity in scope.kept:
+            spared |= dict.fromkeys((pid, *table.descendants(pid)), "kept")
+    among = set(inside)
+    for hold in among.intersection(other_holds()):
+        branch = [hold, *(pid for pid in table.ancestors(hold) if pid in among)]
         if scope.root.pid not in branch:
-            spared.update(branch, table.descendants(hold))
-    return frozenset(spared)
+            spared |= dict.fromkeys((*branch, *table.descendants(hold)), "spared")
+    return spared

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from holdtop.errors import HoldError
 from holdtop.payload import linux
+from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.channel import Channel
 from holdtop.payload.custody import End, Report
 from holdtop.payload.ending import Ending, Reaper
-from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, exit_status
-from holdtop.payload.members import Scope
+from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, exit_status, scope_of
 from holdtop.payload.process import Identity, UnreadableProcess, own_identity, read_stat
 from holdtop.payload.signals import ENDING, SignalInbox, ready
 from holdtop.payload.starter import Starter
@@ -57,6 +57,9 @@ class Supervisor:
         self._root = own_identity()
         self._end: End | None = None
         self._end_by: float | None = None
+        if run.max_hold is not None:
+            # The keeper enforces the deadline; one that hangs is replaced, as in any ending.
+            self._end_by = time.monotonic() + run.max_hold + run.bounds.longest + KEEPER_SLACK
         self._interrupted_by_key = False
         self._done: Result | None = None
         self._failure = ""
@@ -131,6 +134,8 @@ class Supervisor:
     def _hear(self) -> None:
         for message in self._channel.receive():
             match message["kind"]:
+                case "placed":
+                    self._run.place.cgroup = Cgroup.at(message["path"])
                 case "started":
                     self._root = Identity(message["pid"], message["start"])
                 case "say" | "ending":
@@ -168,9 +173,8 @@ class Supervisor:
             self._limit_ending()
 
     def _limit_ending(self) -> None:
-        bounds = self._run.bounds
-        if self._end_by is None:
-            self._end_by = time.monotonic() + bounds.grace + bounds.survive_wait + KEEPER_SLACK
+        end_by = time.monotonic() + self._run.bounds.longest + KEEPER_SLACK
+        self._end_by = end_by if self._end_by is None else min(self._end_by, end_by)
 
     def _lend_terminal(self) -> None:
         """A shell's ``fg``: the hold came to the foreground, so the payload does."""
@@ -193,11 +197,12 @@ class Supervisor:
         end = self._end or End("keeper-killed", 125, f"the hold's inner process {why}")
         self._say(f"{end.text}; ending the payload")
         self._run.custody.ending(end)
-        scope = Scope(self._root, self._run.mark, os.getuid(), reaper=os.getpid())
+        scope = scope_of(self._run, self._root)
         reaper = Reaper(self._root.pid)
         ending = Ending(scope, self._run.bounds, reaper, self._run.custody.other_holds)
         fates, left, proof = ending.run(self._inbox.sleep)
         report = Report(end, reaper.root_wait_status, fates, left, proof)
+        self._run.place.remove()
         self._run.custody.conclude(report)
         return Result(exit_status(report))
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from holdtop.hold.view import CONTAINMENT
 from holdtop.model.build import wanted
 from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
 from holdtop.model.values import Device, Reading
+from holdtop.payload.containment import NoScopes, possible
 from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import Source
 from holdtop.sources import cards, gpu, host, processes, users
@@ -140,7 +140,7 @@ class Box:
             no_card_why=_no_card_why(self._cards),
             details=details,
             users=names,
-            containment=CONTAINMENT,
+            containment=possible(NoScopes()),
             roots=self._roots.said,
             limits=self._limits,
         )

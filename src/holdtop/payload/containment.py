@@ -1,0 +1,123 @@
+"""Where a payload is put so that nothing of it gets lost: the choice behind ``--contain``.
+
+Descent from two subreapers and the mark are always in force. A cgroup comes on top wherever one can be had: below
+the hold's own, never out of it; else as a scope that the user's service manager makes for us, which is injected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from holdtop.errors import HoldError
+from holdtop.payload.cgroup import PREFIX, Cgroup
+
+Mode = Literal["auto", "cgroup", "subreaper", "pidns"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class ScopeMaker(Protocol):
+    """A service manager that makes a scope around a process."""
+
+    def why_not(self) -> str | None:
+        """Why it may not be asked; ``None`` when it may."""
+        ...
+
+    def start(self, name: str, pid: int) -> None:
+        """Put ``pid`` into the new scope ``name``. Raises ``HoldError``."""
+        ...
+
+
+class NoScopes:
+    """No service manager."""
+
+    def why_not(self) -> str | None:
+        return "no service manager can be asked"
+
+    def start(self, name: str, pid: int) -> None:
+        raise HoldError(f"no service manager can be asked for {name} around pid {pid}")
+
+
+@dataclass(slots=True)
+class Place:
+    """The place of one payload, prepared before it starts; both processes of a hold have it."""
+
+    name: str
+    mode: Mode = "subreaper"
+    #: Made for the payload; ``None`` when there is none, or not yet.
+    cgroup: Cgroup | None = None
+    #: Makes a scope around the payload's root at its start.
+    scope: Callable[[str, int], None] | None = None
+    #: Why there is no cgroup.
+    why: str = ""
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """What is in force, strongest first."""
+        namespace = ("pidns",) if self.mode == "pidns" else ()
+        return (*namespace, *(("cgroup",) if self.cgroup or self.scope else ()), "subreaper", "marker")
+
+    @property
+    def groups(self) -> tuple[Cgroup, ...]:
+        return (self.cgroup,) if self.cgroup else ()
+
+    def put(self, pid: int) -> None:
+        """Put the payload's root there, before it execs. Raises ``OSError`` or ``HoldError`` if it must be there.
+
+        Where it need not (``auto``), a failure is remembered in ``why``.
+        """
+        try:
+            if self.cgroup:
+                self.cgroup.put(pid)
+            elif self.scope:
+                self.scope(f"{self.name}.scope", pid)
+                self.cgroup = Cgroup.of(pid)
+        except (OSError, HoldError) as error:
+            self.remove()
+            self.cgroup, self.scope, self.why = None, None, str(error)
+            if self.mode == "cgroup":
+                raise
+
+    def remove(self) -> None:
+        """Remove the cgroup as far as nobody is left in it. A scope's own manager does the same."""
+        if self.cgroup:
+            self.cgroup.remove()
+
+
+def prepare(mode: Mode, name: str, scopes: ScopeMaker) -> Place:
+    """Choose and make the place. Raises ``HoldError`` when a cgroup was asked for and none can be had."""
+    place = Place(PREFIX + name, mode)
+    if mode == "subreaper":
+        return place
+    home = Cgroup.of(os.getpid())
+    if home is not None and home.writable:
+        try:
+            place.cgroup = home.make(place.name)
+            return place
+        except OSError as error:
+            place.why = f"{home.path}: {error.strerror}"
+    else:
+        place.why = why_not(home)
+    refused = scopes.why_not() if home is not None else None
+    if home is not None and refused is None:
+        place.scope = scopes.start
+    elif mode == "cgroup":
+        also = f", and {refused}" if refused else ""
+        raise HoldError(f"--contain cgroup: {place.why}{also}; Delegate=yes in the unit gives one")
+    return place
+
+
+def why_not(home: Cgroup | None) -> str:
+    """Why no cgroup can be made below ours."""
+    if home is None:
+        return "no version 2 cgroup hierarchy is mounted"
+    return f"the cgroup {home.path} is not delegated to this account"
+
+
+def possible(scopes: ScopeMaker) -> tuple[str, ...]:
+    """What a hold started from here would have, without making anything."""
+    home = Cgroup.of(os.getpid())
+    cgroup = home is not None and (home.writable or scopes.why_not() is None)
+    return (*(("cgroup",) if cgroup else ()), "subreaper", "marker")
