@@ -7,8 +7,9 @@ MemAvailable falls under a floor.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
-from holdtop.cli import payload_options
+from holdtop.cli import payload_options, probes
 from holdtop.cli.run import leave
 from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
@@ -38,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         cpus=args.cpus,
         log=args.log,
         contain=args.contain,
+        keep_daemons=args.keep_daemons,
+        devices=partial(probes.device_use, ()),
         die_with_parent=payload_options.die_with_parent(args),
         armed=payload_options.limits(args, "GPU", narrator),
     )

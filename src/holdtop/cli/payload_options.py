@@ -41,6 +41,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="auto (default): a cgroup where one can be had; cgroup: or refuse; subreaper: none; pidns: also a pid"
         " namespace, at the prices that docs/containment.md names",
     )
+    option(
+        "--keep-daemons",
+        action="store_true",
+        help="spare, and name, what left the command's session and has no device open",
+    )
     option("--nice", type=types.niceness, default=0, metavar="N", help="niceness added to the payload")
     option("--cpus", type=types.cpus, default=frozenset(), metavar="LIST|N", help="CPUs the payload may use")
     option("--log", metavar="FILE", help="append the payload's output to FILE")

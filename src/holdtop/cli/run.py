@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+from functools import partial
 
-from holdtop.cli import payload_options, types
+from holdtop.cli import payload_options, probes, types
 from holdtop.errors import ConfigError
 from holdtop.hold import lane, places
 from holdtop.hold.life import Options, live
@@ -58,6 +59,8 @@ def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
         cpus=args.cpus,
         log=args.log,
         contain=args.contain,
+        keep_daemons=args.keep_daemons,
+        devices=partial(probes.device_use, resources),
         die_with_parent=payload_options.die_with_parent(args),
         operators=_operators(narrator),
         armed=payload_options.limits(args, prefix, narrator),

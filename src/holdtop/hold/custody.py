@@ -18,7 +18,7 @@ from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
 from holdtop.payload.containment import Place
-from holdtop.payload.custody import End, Left, Member, Report, SeenCgroup
+from holdtop.payload.custody import End, Member, Report, SeenCgroup, names
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
@@ -164,18 +164,27 @@ class HoldCustody:
         if held.token.in_place() is not True and not held.ticket.present():
             return  # the keeper had concluded before it was killed
         status = exit_status(report)
-        held.event("ended", reason=report.end.reason, status=status, proof=report.proof, ended=_fates(report))
+        held.event(
+            "ended",
+            reason=report.end.reason,
+            status=status,
+            proof=report.proof,
+            ended=_fates(report),
+            left=receipt.describe_left(report),
+            suspects=receipt.describe_suspects(report),
+        )
         denied = report.remaining("not permitted")
         released = not denied
         if stuck := report.remaining("unkillable"):
             survivors.record(held.queue, held.ticket.ticket, stuck)
-        self._name_left(report)
+        for text in report.remarks():
+            self.warn(text)
         seconds = time.monotonic() - held.at
         receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
         if denied:
             held.event("kept", left=receipt.describe_left(report))
             self.say(
-                f"the token stays: {_names(denied)} may not be signalled by this account; "
+                f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "
                 f"end it as its owner or root, then: holdtop recover -r {held.places.resource} --reason …"
             )
             return
@@ -194,15 +203,6 @@ class HoldCustody:
         record.remove(held.queue, held.id)
         stop.withdraw(held.queue, held.id)
 
-    def _name_left(self, report: Report) -> None:
-        for why, text in (
-            ("unkillable", "survived KILL and may still hold device memory"),
-            ("spared", "was spared: another live hold runs below it"),
-            ("kept", "was kept, as --keep-daemons asks"),
-        ):
-            if left := report.remaining(why):  # type: ignore[arg-type]
-                self.warn(f"::warning::{_names(left)} {text}")
-
 
 def other_holds(places: Places) -> set[int]:
     """Pids of all live holds whose state lies beside this one's, of any resource."""
@@ -211,10 +211,6 @@ def other_holds(places: Places) -> set[int]:
         with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
             pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked}
     return pids
-
-
-def _names(left: Collection[Left]) -> str:
-    return ", ".join(f"pid {entry.member.identity.pid} ({entry.member.name}, uid {entry.member.uid})" for entry in left)
 
 
 def _fates(report: Report) -> list[dict[str, object]]:

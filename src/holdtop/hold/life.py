@@ -26,6 +26,7 @@ from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
 from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
 from holdtop.payload.custody import End, NoCustody
+from holdtop.payload.devices import Probe, no_device
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
 from holdtop.payload.launch import Command
@@ -63,6 +64,9 @@ class Options:
     #: Where the payload is put, and who makes a scope where no cgroup can be made.
     contain: Mode = "auto"
     scopes: ScopeMaker = field(default_factory=NoScopes)
+    keep_daemons: bool = False
+    #: Who has the device open, for ``keep_daemons`` and for naming what is outside the payload's tree.
+    devices: Probe = no_device
     die_with_parent: bool = False
     #: Uids besides our own and root's whose stop requests are heeded.
     operators: Collection[int] = ()
@@ -172,8 +176,18 @@ class Life:
         options = self.options
         mark = ",".join(run_mark(one.ticket.ticket) for one in held) or f"{os.getpid()}:{os.urandom(8).hex()}"
         command = Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd)
-        custody = self._custody(held) if held else NoCustody()
-        run = Run(command, mark, custody, options.bounds, options.max_hold, options.armed, place)
+        custody = self._custody(held) if held else NoCustody(self.narrator.warn)
+        run = Run(
+            command,
+            mark,
+            custody,
+            options.bounds,
+            options.max_hold,
+            options.armed,
+            place,
+            options.keep_daemons,
+            options.devices,
+        )
         return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn)
 
     def _marks(self, held: Sequence[Held], mark: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Literal
 from holdtop.hold.files import Dir, Untrusted, append, json_object
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
-from holdtop.payload.custody import Report
+from holdtop.payload.custody import Member, Report
 
 RECEIPTS = ".receipts.jsonl"
 Verdict = Literal["clean", "dirty", "unknown"]
@@ -19,10 +19,15 @@ _TAIL = 64 * 1024
 
 
 def verdict(report: Report) -> Verdict:
-    """About processes: ``clean`` only on the kernel's word that none is left; what a scan missed is unknown."""
-    if report.left:
+    """About processes: ``clean`` only on the kernel's word that none is left; what a scan missed is unknown.
+
+    So is what a process may do that was kept on request, or one that has the device open and is not ours.
+    """
+    if any(left.why != "kept" for left in report.left):
         return "dirty"
-    return "clean" if report.proof or report.launch_error else "unknown"
+    if report.launch_error:
+        return "clean"
+    return "clean" if report.proof and not report.suspects else "unknown"
 
 
 def write(queue: Dir, ticket: TicketFile, report: Report, status: int, held_seconds: float, released: bool) -> None:
@@ -38,23 +43,29 @@ def write(queue: Dir, ticket: TicketFile, report: Report, status: int, held_seco
         "proof": report.proof,
         "released": released,
         "left": describe_left(report),
+        "suspects": describe_suspects(report),
     }
     with contextlib.suppress(OSError, Untrusted):
         append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
 
 
 def describe_left(report: Report) -> list[dict[str, object]]:
-    return [
-        {
-            "pid": left.member.identity.pid,
-            "start_ticks": left.member.identity.start_ticks,
-            "name": left.member.name,
-            "uid": left.member.uid,
-            "why": left.why,
-            "found_by": left.member.found_by,
-        }
-        for left in report.left
-    ]
+    return [{**_describe(left.member), "why": left.why} for left in report.left]
+
+
+def describe_suspects(report: Report) -> list[dict[str, object]] | None:
+    """``None``: who has the device open could not be looked into."""
+    return None if report.suspects is None else [_describe(one) for one in report.suspects]
+
+
+def _describe(member: Member) -> dict[str, object]:
+    return {
+        "pid": member.identity.pid,
+        "start_ticks": member.identity.start_ticks,
+        "name": member.name,
+        "uid": member.uid,
+        "found_by": member.found_by,
+    }
 
 
 def last(queue: Dir) -> Mapping[str, object] | None:

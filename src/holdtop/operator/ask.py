@@ -18,6 +18,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.custody import other_holds
 from holdtop.hold.files import Untrusted
 from holdtop.hold.places import Places
+from holdtop.hold.recovery import recorded_cgroups
 from holdtop.hold.stop import user_name
 from holdtop.hold.view import Record, TokenFile
 from holdtop.operator.actor import with_powers_of
@@ -150,7 +151,15 @@ def _signal_hold(deed: Deed) -> None:
     if _until(lambda: _over(deed), deed.bounds().grace + SLACK):
         return
     own = frozenset(one.pid for one in outer_first)
-    scope = Scope(hold, f"{plan.ticket}:{plan.nonce}", plan.uid or 0, reaper=hold.pid, own=own)
+    found, published = _held(plan, deed.places), _published(deed)
+    scope = Scope(
+        hold,
+        f"{plan.ticket}:{plan.nonce}",
+        plan.uid or 0,
+        reaper=hold.pid,
+        own=own,
+        cgroups=recorded_cgroups(published, found.ticket) if found and found.ticket else (),
+    )
     others = other_holds(deed.places) - {hold.pid}
     ending = Ending(scope, deed.bounds(), None, lambda: others, progress=deed.tell)
     with_powers_of(plan.uid, lambda: ending.run(time.sleep))

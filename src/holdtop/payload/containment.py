@@ -6,6 +6,7 @@ the hold's own, never out of it; else as a scope that the user's service manager
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class ScopeMaker(Protocol):
         ...
 
     def start(self, name: str, pid: int) -> None:
-        """Put ``pid`` into the new scope ``name``. Raises ``HoldError``."""
+        """Put ``pid`` into the new scope ``NAME.scope``. Raises ``HoldError``."""
         ...
 
 
@@ -70,15 +71,23 @@ class Place:
         """
         try:
             if self.cgroup:
-                self.cgroup.put(pid)
+                self._put(self.cgroup, pid)
             elif self.scope:
-                self.scope(f"{self.name}.scope", pid)
+                self.scope(self.name, pid)
                 self.cgroup = Cgroup.of(pid)
         except (OSError, HoldError) as error:
             self.remove()
             self.cgroup, self.scope, self.why = None, None, str(error)
             if self.mode == "cgroup":
                 raise
+
+    @staticmethod
+    def _put(cgroup: Cgroup, pid: int) -> None:
+        try:
+            cgroup.put(pid)
+        except FileNotFoundError:
+            os.mkdir(cgroup.directory)  # swept away by another hold while it was still empty
+            cgroup.put(pid)
 
     def remove(self) -> None:
         """Remove the cgroup as far as nobody is left in it. A scope's own manager does the same."""
@@ -93,6 +102,7 @@ def prepare(mode: Mode, name: str, scopes: ScopeMaker) -> Place:
         return place
     home = Cgroup.of(os.getpid())
     if home is not None and home.writable:
+        _sweep(home)
         try:
             place.cgroup = home.make(place.name)
             return place
@@ -107,6 +117,16 @@ def prepare(mode: Mode, name: str, scopes: ScopeMaker) -> Place:
         also = f", and {refused}" if refused else ""
         raise HoldError(f"--contain cgroup: {place.why}{also}; Delegate=yes in the unit gives one")
     return place
+
+
+def _sweep(home: Cgroup) -> None:
+    """Remove the empty cgroups of holds that were killed."""
+    with contextlib.suppress(OSError), os.scandir(home.directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                group = Cgroup(f"{home.path.rstrip('/')}/{entry.name}", entry.path)
+                if group.populated() is False:
+                    group.remove()
 
 
 def why_not(home: Cgroup | None) -> str:

@@ -6,7 +6,7 @@ very end what is left. ``hold`` implements it with a token; ``guard`` and nested
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -83,12 +83,34 @@ class Report:
     #: is empty as well; ``None`` when only a scan did.
     proof: str | None = None
     #: Processes outside the payload that appeared during the hold and have its device open: named, never ended.
-    suspects: tuple[Member, ...] = ()
+    #: ``None``: nobody could look.
+    suspects: tuple[Member, ...] | None = ()
     #: The command could not be executed: what to say.
     launch_error: str | None = None
 
     def remaining(self, why: LeftWhy) -> tuple[Left, ...]:
         return tuple(left for left in self.left if left.why == why)
+
+    def remarks(self) -> Iterator[str]:
+        """What has to be said aloud about processes that are still there."""
+        for why, text in _REMARKS.items():
+            if left := self.remaining(why):
+                yield f"::warning::{names(entry.member for entry in left)} {text}"
+        if self.suspects:
+            yield f"::warning::{names(self.suspects)} {_SUSPECT}"
+
+
+_REMARKS: dict[LeftWhy, str] = {
+    "unkillable": "survived KILL and may still hold device memory",
+    "not permitted": "may not be signalled by this account",
+    "spared": "was spared: another live hold runs below it",
+    "kept": "was kept, as --keep-daemons asks",
+}
+_SUSPECT = "has the device open and appeared during the hold, but is not in its tree: it was not ended"
+
+
+def names(members: Iterable[Member]) -> str:
+    return ", ".join(f"pid {one.identity.pid} ({one.name}, uid {one.uid})" for one in members)
 
 
 class Custody(Protocol):
@@ -122,6 +144,9 @@ class Custody(Protocol):
 class NoCustody:
     """Nothing is held: ``guard``, and a run nested inside its own hold."""
 
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+
     def fds(self) -> Sequence[int]:
         return ()
 
@@ -141,4 +166,5 @@ class NoCustody:
         return ()
 
     def conclude(self, report: Report) -> None:
-        pass
+        for text in report.remarks():
+            self._warn(text)

@@ -10,7 +10,8 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from holdtop.errors import HoldError
 from holdtop.payload import linux
@@ -18,6 +19,7 @@ from holdtop.payload.cgroup import PREFIX
 from holdtop.payload.channel import Channel
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import Custody, End, Report
+from holdtop.payload.devices import Probe, daemons, no_device, suspects
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
@@ -44,6 +46,10 @@ class Run:
     max_hold: float | None = None
     limits: Limits = field(default_factory=Limits)
     place: Place = field(default_factory=lambda: Place(f"{PREFIX}none"))
+    #: Spare what left the root's session and has no device open.
+    keep_daemons: bool = False
+    #: Who has the device open.
+    devices: Probe = no_device
 
 
 def exit_status(report: Report) -> int:
@@ -64,6 +70,25 @@ def end_by_signal(signum: signal.Signals) -> End:
 def scope_of(run: Run, root: Identity) -> Scope:
     """Where this process, the subreaper above the payload, looks for its members."""
     return Scope(root, run.mark, os.getuid(), reaper=os.getpid(), cgroups=run.place.groups)
+
+
+def end_payload(
+    run: Run,
+    scope: Scope,
+    reaper: Reaper,
+    end: End,
+    sleep: Callable[[float], None],
+    say: Callable[[str], None],
+) -> Report:
+    """The end of the payload below this process: the keeper's, or its heir's."""
+    others = run.custody.other_holds
+    if run.keep_daemons:
+        kept = daemons(scope, run.devices, others)
+        if kept is None:
+            say("no daemon is kept: who has the device open cannot be told")
+        scope = replace(scope, kept=kept or frozenset())
+    fates, left, proof = Ending(scope, run.bounds, reaper, others).run(sleep)
+    return Report(end, reaper.root_wait_status, fates, left, proof, suspects=suspects(scope, run.devices, others))
 
 
 class Keeper:
@@ -96,7 +121,7 @@ class Keeper:
             )
         except (LaunchError, HoldError, OSError) as error:
             status = error.status if isinstance(error, LaunchError) else 125
-            self._channel.send("say", text=str(error))
+            self._say(str(error))
             self._finish(Report(End("not started", status), None, launch_error=str(error)))
             return
         self._run.limits.start()  # threads only now: nothing is forked after them
@@ -107,21 +132,21 @@ class Keeper:
         end = self._watch(scope, reaper)
         self._run.custody.ending(end)
         self._channel.send("ending", text=end.text)
-        ending = Ending(scope, self._run.bounds, reaper, self._run.custody.other_holds)
-        fates, left, proof = ending.run(self._inbox.sleep)
-        reaper.reap()
-        self._finish(Report(end, reaper.root_wait_status, fates, left, proof))
+        self._finish(end_payload(self._run, scope, reaper, end, self._inbox.sleep, self._say))
+
+    def _say(self, text: str) -> None:
+        self._channel.send("say", text=text)
 
     def _place(self, pid: int) -> None:
         """Between the root's fork and its exec. Raises ``HoldError`` or ``OSError``: then it is not executed."""
         place = self._run.place
         place.put(pid)
         if place.why and place.mode == "auto":
-            self._channel.send("say", text=f"no cgroup: {place.why}")
+            self._say(f"no cgroup: {place.why}")
         if place.cgroup:
             self._channel.send("placed", path=place.cgroup.path)
         if note := unprotect(pid):
-            self._channel.send("say", text=note)
+            self._say(note)
 
     def _finish(self, report: Report) -> None:
         self._run.place.remove()
@@ -166,7 +191,7 @@ class Keeper:
             return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
         with contextlib.suppress(OSError):
             os.killpg(root.pid, signal.SIGCONT)
-        self._channel.send("say", text="a held accelerator is not suspended: the payload was continued")
+        self._say("a held accelerator is not suspended: the payload was continued")
         return None
 
     def _tick(self, scope: Scope) -> None:

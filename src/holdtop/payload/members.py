@@ -77,14 +77,14 @@ def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     inside = [pid for pid in ways if pid not in mine]
     spared = _spared(scope, table, inside, other_holds) if inside else {}
     living = [table.stats[pid] for pid in inside if not table.stats[pid].dead]
-    members = [_member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
-    members += [_member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), other_holds)]
+    members = [member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
+    members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), other_holds)]
     _remember(scope, members)
     ours = {member.identity.pid for member in members}
     sole = (group for group, pids in listed.items() if not mine & pids and pids & table.stats.keys() <= ours)
     return Found(
         tuple(members),
-        tuple(Left(_member(stat, ways[stat.pid]), spared[stat.pid]) for stat in living if stat.pid in spared),
+        tuple(Left(member(stat, ways[stat.pid]), spared[stat.pid]) for stat in living if stat.pid in spared),
         table,
         tuple(sole),
     )
@@ -113,7 +113,7 @@ def _remember(scope: Scope, members: Collection[Member]) -> None:
 def recorded(identities: Collection[Identity], table: ProcessTable) -> tuple[Member, ...]:
     """Those of a record's processes that are this very process still, and alive."""
     stats = (table.stats.get(identity.pid) for identity in identities if is_alive(identity))
-    return tuple(_member(stat, "record") for stat in stats if stat and stat.identity in identities)
+    return tuple(member(stat, "record") for stat in stats if stat and stat.identity in identities)
 
 
 def real_uid(pid: int) -> int | None:
@@ -128,7 +128,7 @@ def real_uid(pid: int) -> int | None:
     return None
 
 
-def _member(stat: Stat, found_by: FoundBy) -> Member:
+def member(stat: Stat, found_by: FoundBy) -> Member:
     return Member(stat.identity, stat.name, real_uid(stat.pid), found_by, stat.state)
 
 

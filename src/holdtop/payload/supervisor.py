@@ -17,9 +17,9 @@ from holdtop.errors import HoldError
 from holdtop.payload import linux
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.channel import Channel
-from holdtop.payload.custody import End, Report
-from holdtop.payload.ending import Ending, Reaper
-from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, exit_status, scope_of
+from holdtop.payload.custody import End
+from holdtop.payload.ending import Reaper
+from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, end_payload, exit_status, scope_of
 from holdtop.payload.process import Identity, UnreadableProcess, own_identity, read_stat
 from holdtop.payload.signals import ENDING, SignalInbox, ready
 from holdtop.payload.starter import Starter
@@ -198,10 +198,7 @@ class Supervisor:
         self._say(f"{end.text}; ending the payload")
         self._run.custody.ending(end)
         scope = scope_of(self._run, self._root)
-        reaper = Reaper(self._root.pid)
-        ending = Ending(scope, self._run.bounds, reaper, self._run.custody.other_holds)
-        fates, left, proof = ending.run(self._inbox.sleep)
-        report = Report(end, reaper.root_wait_status, fates, left, proof)
+        report = end_payload(self._run, scope, Reaper(self._root.pid), end, self._inbox.sleep, self._say)
         self._run.place.remove()
         self._run.custody.conclude(report)
         return Result(exit_status(report))
