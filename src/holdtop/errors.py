@@ -11,7 +11,8 @@
         ├── PlaceError            the state cannot be resolved, reached or trusted; names the path
         │   └── StateDenied       … because this account may not; never to be called "busy"
         ├── StateWriteError       the state cannot be written (full, read-only)
-        └── LockTimeout           another process holds the queue's lock for too long; names it
+        ├── LockTimeout           another process holds the queue's lock for too long; names it
+        └── ScopeRefused          the user's service manager made no scope; says why
 
 An error's text is complete: it names the thing, and what to do about it. No caller adds to it,
 but for the hold itself, which alone knows that the command was not run.
@@ -70,3 +71,7 @@ class StateWriteError(HoldError):
 
 class LockTimeout(HoldError):
     """Another process has kept the queue's lock for longer than the bound."""
+
+
+class ScopeRefused(HoldError):
+    """The user's service manager cannot or will not make a scope."""

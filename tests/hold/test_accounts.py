@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,9 @@ def shared() -> Iterator[Box]:
     shutil.rmtree(top)
 
 
-def as_account(uid: int, box: Box, *words: str, umask: str = "022", group: bool = True) -> subprocess.Popen[str]:
+def as_account(
+    uid: int, box: Box, *words: str, umask: str = "022", group: bool = True, **kwargs: Any
+) -> subprocess.Popen[str]:
     command = [sys.executable, DRIVER, str(uid), str(GROUP) if group else "", umask]
     return subprocess.Popen(
         [*command, words[0], "--state-dir", str(box.state), *words[1:]],
@@ -45,6 +48,7 @@ def as_account(uid: int, box: Box, *words: str, umask: str = "022", group: bool 
         text=True,
         cwd="/",
         env={**os.environ, "HOME": "/nonexistent"},
+        **kwargs,
     )
 
 
