@@ -24,6 +24,7 @@ from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import Scope, find
+from holdtop.payload.namespace import Namespace
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
 from holdtop.payload.signals import SignalInbox, ready
 
@@ -118,6 +119,7 @@ class Keeper:
                 terminal_fd=terminal_fd,
                 hup_ignored=self._inbox.hup_ignored,
                 place=self._place,
+                namespace=self._namespace(),
             )
         except (LaunchError, HoldError, OSError) as error:
             status = error.status if isinstance(error, LaunchError) else 125
@@ -136,6 +138,12 @@ class Keeper:
 
     def _say(self, text: str) -> None:
         self._channel.send("say", text=text)
+
+    def _namespace(self) -> Namespace | None:
+        if self._run.place.mode != "pidns":
+            return None
+        guardians = [os.pidfd_open(os.getpid()), *([] if self._supervisor is None else [self._supervisor])]
+        return Namespace(guardians, self._run.bounds.grace)
 
     def _place(self, pid: int) -> None:
         """Between the root's fork and its exec. Raises ``HoldError`` or ``OSError``: then it is not executed."""

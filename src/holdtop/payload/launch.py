@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from holdtop.payload.namespace import Namespace
 from holdtop.payload.process import Identity, read_stat
 from holdtop.payload.signals import reset_for_payload
 
@@ -54,8 +55,9 @@ def start(
     terminal_fd: int | None,
     hup_ignored: bool,
     place: Callable[[int], None] = lambda _pid: None,
+    namespace: Namespace | None = None,
 ) -> Identity:
-    """Fork, let ``place`` put the child where it belongs, and exec the root.
+    """Fork, let ``place`` put the child where it belongs, and exec the root, in ``namespace`` if there is one.
 
     Raises ``LaunchError``, and whatever ``place`` raises; the child has then been reaped and nothing was executed.
     """
@@ -66,7 +68,7 @@ def start(
         pid = os.fork()
         if pid == 0:
             os.close(tell)
-            _become(command, placed, say, terminal_fd, hup_ignored)
+            _become(command, placed, say, terminal_fd, hup_ignored, namespace)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.close(say)
@@ -108,7 +110,9 @@ def unprotect(pid: int, proc: str = "/proc") -> str | None:
     return None
 
 
-def _become(command: Command, placed: int, say: int, terminal_fd: int | None, hup_ignored: bool) -> NoReturn:
+def _become(
+    command: Command, placed: int, say: int, terminal_fd: int | None, hup_ignored: bool, namespace: Namespace | None
+) -> NoReturn:
     """The child, up to exec. It can only leave by exec or ``_exit``."""
     step = ""
     try:
@@ -127,6 +131,9 @@ def _become(command: Command, placed: int, say: int, terminal_fd: int | None, hu
         step = "--cpus"
         if command.cpus:
             os.sched_setaffinity(0, command.cpus)
+        step = "--contain pidns"
+        if namespace:
+            namespace.enter()
         step = ""
         signal.set_wakeup_fd(-1)
         reset_for_payload(hup_ignored)

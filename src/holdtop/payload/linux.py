@@ -18,6 +18,15 @@ RENAME_EXCHANGE = 2
 PIDFD_SIGNAL_PROCESS_GROUP = 4  # pidfd_send_signal(2), Linux 6.9
 WALL = 0x40000000  # __WALL of waitpid(2): clone children too
 
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+
 IN_ATTRIB = 0x004
 IN_MOVED_TO = 0x080
 IN_CREATE = 0x100
@@ -40,6 +49,17 @@ def _check(result: int) -> int:
 def become_subreaper() -> None:
     """Inherit every orphan below this process (PR_SET_CHILD_SUBREAPER(2const))."""
     _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def unshare(flags: int) -> None:
+    """New namespaces (CLONE_NEW*) for this process; a pid namespace is for its later children (unshare(2))."""
+    _check(_libc.unshare(flags))
+
+
+def mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    """mount(2), in a mount namespace of our own only."""
+    words = (None if word is None else os.fsencode(word) for word in (source, target, kind))
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), None))
 
 
 def rename_special(old_dir: int, old: str, new_dir: int, new: str, flags: int) -> None:
