@@ -146,7 +146,11 @@ def test_what_a_doubly_killed_hold_left_is_known_by_its_cgroup(state: Box, home:
     started = state.until_running()
     until(sleepers)
     kill_both(state, lane, started)
-    assert sleepers()
+    (escapee,) = sleepers()
+    holder = json.loads(state.verb("status", "--json").stdout)["resources"][0]["holder"]
+    assert holder["containment"] == ["cgroup", "subreaper", "marker"]
+    ways = {process["pid"]: process["found_by"] for process in holder["payload"]["processes"]}
+    assert ways[escapee] == "cgroup"
     status, errors = ended(state.run("true", options=["--grace", "0.3"], **inside(home)))
     assert (status, sleepers()) == (0, [])
     assert "took over the stale token" in errors

@@ -47,6 +47,7 @@ class Text:
         for name, reading in snapshot.readings.items():
             yield f"  {_LABELS[name]:<16}{self._reading(name, reading, snapshot.at)}"
         yield f"  {'memory':<16}{', '.join(self._memory(snapshot))}"
+        yield f"containment from here: {', '.join(snapshot.containment)}"
         yield "flags" if snapshot.flags else "flags: none"
         for flag in snapshot.flags:
             yield f"  {flag.severity.upper():<9}{self._flag(flag)}"
@@ -62,6 +63,7 @@ class Text:
         for name, reading in snapshot.readings.items():
             yield f"{_LABELS[name]}: {self._reading(name, reading, snapshot.at)}."
         yield f"Device memory: {', '.join(self._memory(snapshot))}."
+        yield f"A hold from here has {', '.join(snapshot.containment)}."
         for flag in snapshot.flags:
             yield f"Flag {flag.severity} {self._flag(flag)}. Remedy: {self.clean(flag.remedy)}"
         if not snapshot.flags:
@@ -136,6 +138,8 @@ class Text:
             parts.append(f"being ended by {self.clean(holder.being_ended_by)}")
         if holder.payload is not None:
             parts.append(_payload(holder.payload))
+        if holder.containment:
+            parts.append(f"kept together by {self.clean(', '.join(holder.containment))}")
         return ", ".join(parts)
 
     def _process(self, process: Process) -> str:

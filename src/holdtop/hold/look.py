@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdtop.errors import HoldtopError
-from holdtop.hold import claim, receipt, record, stop, survivors, token
+from holdtop.hold import claim, receipt, record, recovery, stop, survivors, token
 from holdtop.hold import queue as queues
 from holdtop.hold.places import Places
 from holdtop.hold.view import QueueView
@@ -31,12 +31,14 @@ def look(places: Places) -> QueueView:
     try:
         with places.open_queue() as queue:
             tickets, entries = queues.look(queue)
+            records = record.read_all(queue)
             return QueueView(
                 **base,  # type: ignore[arg-type]
                 tickets=tuple(tickets),
                 entries=tuple(entries),
                 token=found_token,
-                records=record.read_all(queue),
+                records=records,
+                grouped={ticket.id: recovery.grouped(records.get(ticket.id), ticket) for ticket in tickets},
                 survivors=survivors.lasting(queue),
                 stops=stop.pending(queue),
                 claims=claim.pending(queue),

@@ -98,6 +98,11 @@ def recorded_cgroups(found: Record | None, ticket: TicketFile) -> tuple[Cgroup, 
     return tuple(groups)
 
 
+def grouped(found: Record | None, ticket: TicketFile) -> frozenset[int]:
+    """Pids of all that is in those cgroups now."""
+    return frozenset().union(*(group.procs() for group in recorded_cgroups(found, ticket)))
+
+
 def end_leftovers(
     queue: Dir,
     ticket: TicketFile,

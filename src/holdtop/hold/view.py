@@ -156,6 +156,8 @@ class QueueView:
     entries: tuple[QueueEntry, ...] = ()
     token: TokenFile | None = None
     records: Mapping[str, Record] = field(default_factory=dict)
+    #: Pids in the cgroups that were made for a ticket's payload, by ticket id.
+    grouped: Mapping[str, frozenset[int]] = field(default_factory=dict)
     survivors: tuple[SurvivorRecord, ...] = ()
     #: Ticket ids with a stop request, and who asked (user name).
     stops: Mapping[str, str] = field(default_factory=dict)

@@ -53,7 +53,8 @@ def see(look: Look, facts: Facts) -> Seen:
     members: Mapping[int, FoundBy] = {}
     own: frozenset[int] = frozenset()
     if held is not None:
-        members, own = trees.members(held, record, facts.forest), trees.hold_pids(held, record, facts.forest)
+        members = trees.members(held, record, facts.forest, view.grouped.get(held.id, ()))
+        own = trees.hold_pids(held, record, facts.forest)
     elif view.token and view.token.kind == "shell" and view.token.pid and view.token.pid in facts.forest.stats:
         own = frozenset({view.token.pid})
         members = dict.fromkeys(facts.forest.below(own), "descent")
@@ -85,7 +86,7 @@ def _without_token(view: QueueView, held: TicketFile | None, facts: Facts) -> fr
     for ticket in view.tickets:
         record = trees.believed(ticket, view.records)
         if ticket is not held and ticket.locked and record is not None:
-            found.update(trees.members(ticket, record, facts.forest))
+            found.update(trees.members(ticket, record, facts.forest, view.grouped.get(ticket.id, ())))
     return frozenset(found)
 
 
@@ -161,6 +162,7 @@ def _holder(
         held_seconds=held_seconds,
         deadline_at=record.deadline_at if record else None,
         limits=record.limits if record and record.limits else held.limits,
+        containment=record.containment if record else (),
         payload=payload,
     )  # fmt: skip
 
@@ -209,6 +211,7 @@ def _ticket(
     held_seconds: float | None = None,
     deadline_at: str | None = None,
     limits: Mapping[str, str] | None = None,
+    containment: tuple[str, ...] = (),
     payload: Payload | None = None,
 ) -> Ticket:
     since_queued = plausible_age(clock.since(ticket.queued_at, facts.raw.taken_at), ticket, facts)
@@ -235,6 +238,7 @@ def _ticket(
         state=state,
         being_ended_by=view.claims.get(ticket.id) or view.stops.get(ticket.id),
         limits=dict(ticket.limits if limits is None else limits),
+        containment=containment,
         payload=payload,
     )
 

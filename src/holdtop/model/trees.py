@@ -62,7 +62,9 @@ def hold_pids(ticket: TicketFile, record: Record | None, forest: Forest) -> froz
     return frozenset(pids)
 
 
-def members(ticket: TicketFile, record: Record | None, forest: Forest) -> dict[int, FoundBy]:
+def members(
+    ticket: TicketFile, record: Record | None, forest: Forest, grouped: Iterable[int] = ()
+) -> dict[int, FoundBy]:
     """The payload's pids, parents before children. A dead one that nobody reaped is shown too."""
     own = hold_pids(ticket, record, forest)
     found: dict[int, FoundBy] = {pid: "descent" for pid in forest.below(sorted(own)) if pid not in own}
@@ -75,4 +77,4 @@ def members(ticket: TicketFile, record: Record | None, forest: Forest) -> dict[i
         if pid not in found and pid not in own and forest.alive(pid, start):
             found[pid] = "record"
             found |= {child: "record" for child in forest.below([pid]) if child not in found and child not in own}
-    return found
+    return found | {pid: "cgroup" for pid in grouped if pid in forest.stats and pid not in own and pid not in found}

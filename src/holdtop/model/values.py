@@ -142,6 +142,8 @@ class Ticket:
     being_ended_by: str | None = None
     #: What is armed, by its flag's name without dashes in front (``max-hold``: ``2h``).
     limits: Mapping[str, str] = field(default_factory=dict)
+    #: What keeps the payload together, strongest first, as its hold says; empty when it does not.
+    containment: tuple[str, ...] = ()
     payload: Payload | None = None
     expected_start: ExpectedStart | None = None
     will_it_fit: WillItFit | None = None

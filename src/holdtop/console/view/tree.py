@@ -173,6 +173,8 @@ def _particulars(ticket: Ticket) -> list[str]:
     limits = ", ".join(f"{name} {value}" for name, value in ticket.limits.items())
     words = [f"command  {command_text(ticket.command)}", f"in       {ticket.cwd or 'unknown'}"]
     words.append(f"limits   {limits or 'none'}")
+    if ticket.containment:
+        words.append(f"kept by  {', '.join(ticket.containment)}")
     if (fit := ticket.will_it_fit) is not None:
         answer = {True: "fits", False: "does not fit", None: "unknown whether it fits"}[fit.fits]
         need, room = bytes_text(fit.need_bytes), bytes_text(fit.headroom_bytes)
