@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any
 
 from holdtop.errors import ScopeRefused
+from holdtop.payload.cgroup import path_of
 
 MANAGER = "org.freedesktop.systemd1"
 #: More than this from the bus, in bytes, is no answer to our few questions.
@@ -29,58 +30,62 @@ UNKNOWN_PROPERTY = "org.freedesktop.DBus.Error.PropertyReadOnly"
 _SERVICES = (".service", ".socket", ".mount", ".swap")
 
 
-def why_no_scope() -> str | None:
-    """Why no scope may be asked for, as far as can be told without asking; ``None`` when one may.
+class UserScopes:
+    """A ``ScopeMaker`` (``payload.containment``): scopes of the service manager of the user that we are."""
 
-    A scope lies elsewhere in the tree. From a login session that is no loss, but out of a *service* it would take
-    the payload away from the unit's limits and from its stop.
-    """
-    try:
-        path = bus_path()
-        if not path.startswith("\0") and not stat.S_ISSOCK(os.stat(path).st_mode):
-            return clean(f"{path} is no socket")
-        with open("/proc/self/cgroup", "rb") as file:
-            return unit_reason(file.read())
-    except OSError as error:
-        return clean(f"no user bus: {error.filename}: {error.strerror}")
-    except ScopeRefused as error:
-        return str(error)
+    def __init__(self, timeout: float = 5.0) -> None:
+        """``timeout``: how long a start may take in all, in seconds."""
+        self._timeout = timeout
+
+    def why_not(self) -> str | None:
+        """Why no scope may be asked for, as far as can be told without asking; ``None`` when one may.
+
+        A scope lies elsewhere in the tree. From a login session that is no loss, but out of a *service* it would
+        take the payload away from the unit's limits and from its stop.
+        """
+        try:
+            path = bus_path()
+            if not path.startswith("\0") and not stat.S_ISSOCK(os.stat(path).st_mode):
+                return clean(f"{path} is no socket")
+        except OSError as error:
+            return clean(f"no user bus: {error.filename}: {error.strerror}")
+        except ScopeRefused as error:
+            return str(error)
+        return unit_reason(path_of(os.getpid()))
+
+    def start(self, name: str, pid: int) -> None:
+        """Move ``pid`` into the new scope ``NAME.scope``, delegated to this account.
+
+        Returns when the kernel shows it there. Raises ``ScopeRefused`` otherwise, in time.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9:_.-]{1,200}", name):
+            raise ScopeRefused(clean(f"no name for a scope (letters, digits and :_.- only, 200 at most): {name!r}"))
+        unit = f"{name}.scope"
+        if pid <= 1:
+            raise ScopeRefused(f"{unit}: pid {pid} is never moved")
+        try:
+            with _Bus(bus_path(), time.monotonic() + self._timeout) as bus:
+                result = _start(bus, unit, pid)
+        except ScopeRefused as error:
+            raise ScopeRefused(f"{unit}: {error}") from error
+        except TimeoutError as error:
+            text = f"{unit}: the user's service manager did not answer within {self._timeout:g} s"
+            raise ScopeRefused(text) from error
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ScopeRefused(f"{unit}: the user's bus hung up") from error
+        except Exception as error:  # whatever a parser makes of a bus that talks nonsense
+            raise ScopeRefused(clean(f"{unit}: the user's service manager cannot be asked: {error}")) from error
+        place = path_of(pid)
+        if place is None or os.path.basename(place) != unit:
+            raise ScopeRefused(clean(f"{unit}: its start ended as {result}, and pid {pid} is in {place}"))
 
 
-def unit_reason(cgroups: bytes) -> str | None:
-    """Why a process with this ``/proc/PID/cgroup`` is to stay where it is; ``None`` when it need not."""
-    own = _unified(cgroups)
-    if own is None:
+def unit_reason(cgroup: str | None) -> str | None:
+    """Why a process in this cgroup is to stay where it is; ``None`` when it need not."""
+    if cgroup is None:
         return "no version 2 cgroup hierarchy"
-    service = next((part for part in own.split("/") if _is_service(part)), None)
+    service = next(filter(_is_service, cgroup.split("/")), None)
     return service and clean(f"a scope would take the payload out of {service}, its limits and its stop")
-
-
-def start_scope(name: str, pid: int, *, timeout: float = 5.0) -> None:
-    """Move ``pid`` into a new scope ``NAME.scope`` of the user's service manager, delegated to this account.
-
-    Returns when the kernel shows it there. Raises ``ScopeRefused`` otherwise, within ``timeout`` seconds in all.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9:_.-]{1,200}", name):
-        raise ScopeRefused(clean(f"no name for a scope (letters, digits and :_.- only, 200 at most): {name!r}"))
-    unit = f"{name}.scope"
-    if pid <= 1:
-        raise ScopeRefused(f"{unit}: pid {pid} is never moved")
-    try:
-        with _Bus(bus_path(), time.monotonic() + timeout) as bus:
-            result = _start(bus, unit, pid)
-        with open(f"/proc/{pid}/cgroup", "rb") as file:
-            place = _unified(file.read())
-    except ScopeRefused as error:
-        raise ScopeRefused(f"{unit}: {error}") from error
-    except TimeoutError as error:
-        raise ScopeRefused(f"{unit}: the user's service manager did not answer within {timeout:g} s") from error
-    except (BrokenPipeError, ConnectionResetError) as error:
-        raise ScopeRefused(f"{unit}: the user's bus hung up") from error
-    except Exception as error:  # whatever a parser makes of a bus that talks nonsense
-        raise ScopeRefused(clean(f"{unit}: the user's service manager cannot be asked: {error}")) from error
-    if place is None or place.rpartition("/")[2] != unit:
-        raise ScopeRefused(clean(f"{unit}: its start ended as {result}, and pid {pid} is in {place}"))
 
 
 def bus_path(environ: Mapping[str, str] = os.environ) -> str:
@@ -112,11 +117,6 @@ def _checked(where: str, variable: str) -> str:
     if "\0" in where[1:] or where[0] not in "/\0":
         raise ScopeRefused(clean(f"{variable}: {where} is no absolute path"))
     return where
-
-
-def _unified(cgroups: bytes) -> str | None:
-    """The version 2 path in a ``/proc/PID/cgroup``."""
-    return next((os.fsdecode(line[3:]) for line in cgroups.splitlines() if line.startswith(b"0::")), None)
 
 
 def _is_service(part: str) -> bool:

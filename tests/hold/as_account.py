@@ -15,6 +15,8 @@ import os
 import pkgutil
 import sys
 
+import jeepney.io.blocking  # type: ignore[import-untyped]
+
 import holdtop.hold
 import holdtop.payload
 from holdtop.cli import main, run
@@ -25,6 +27,7 @@ for package in (holdtop.hold, holdtop.payload):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 assert run
+assert jeepney.io.blocking
 codecs.lookup("ascii")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     main.main(["run", "--help"])  # what the parser loads late

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,16 @@ def shared() -> Iterator[Box]:
 
 
 def as_account(
-    uid: int, box: Box, *words: str, umask: str = "022", group: bool = True, **kwargs: Any
+    uid: int,
+    box: Box,
+    *words: str,
+    umask: str = "022",
+    group: bool = True,
+    popen: Callable[..., subprocess.Popen[str]] = subprocess.Popen,
+    **kwargs: Any,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, DRIVER, str(uid), str(GROUP) if group else "", umask]
-    return subprocess.Popen(
+    return popen(
         [*command, words[0], "--state-dir", str(box.state), *words[1:]],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

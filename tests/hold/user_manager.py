@@ -12,27 +12,32 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdtop.payload.cgroup import Cgroup
+from holdtop.payload.process import ProcessTable
 from tests.hold.lanes import until
 
+#: Where lanes start: the scope of a login session, not delegated to the account.
+SESSION = "/session-1.scope"
 #: Runs as the first process of the namespaces, as root: lays out what the manager needs, starts it, reaps.
 INNER = """
 set -e
 mount --make-rprivate /
-umount -l /sys/fs/cgroup
+umount --lazy /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir /sys/fs/cgroup/manager
 echo 0 > /sys/fs/cgroup/manager/cgroup.procs
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system "$XDG_RUNTIME_DIR" "$HOME"
+(cat /etc/passwd; echo "lane:x:$ACCOUNT:$ACCOUNT::$HOME:/bin/sh") > /run/passwd
+mount --bind /run/passwd /etc/passwd  # a bus serves no account without a name
 chmod 700 "$XDG_RUNTIME_DIR"
 chown -R "$ACCOUNT" "$XDG_RUNTIME_DIR" "$HOME" /sys/fs/cgroup/manager /sys/fs/cgroup/cgroup.procs
 setpriv --reuid "$ACCOUNT" --regid "$ACCOUNT" --clear-groups \
@@ -45,39 +50,66 @@ wait
 """
 
 
-@dataclass
+@dataclass(frozen=True)
 class UserManager:
     """One manager, and the way to run things beside it as in a login session."""
 
     account: int
-    #: The root of its namespace, as this process sees it.
+    #: The root of its cgroup namespace, as this process sees it.
     cgroup: Cgroup
-    process: subprocess.Popen[bytes]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str]
+    #: The first process of its namespaces.
+    first: int
 
     @property
-    def session(self) -> Cgroup:
-        """Where its lanes start: like the scope of a login session, not delegated to the account."""
-        return Cgroup(f"{self.cgroup.path}/session-1.scope", f"{self.cgroup.directory}/session-1.scope")
+    def service(self) -> int:
+        """The manager's own pid, here."""
+        (pid,) = (one for one in ProcessTable().children[self.first] if one in self.at("/manager/init.scope").procs())
+        return pid
 
-    def run(self, *words: str, env: Mapping[str, str] | None = None, **kwargs: Any) -> subprocess.Popen[bytes]:
-        """Start a command inside, as root; its pids in files and on its output are those of the namespace."""
-        first = self._first()
-        enter = f'echo 0 > "{self.session.directory}/cgroup.procs" && exec "$@"'
-        into = ["nsenter", f"--target={first}", "--mount", "--pid", "--cgroup", "--", *words]
-        kwargs.setdefault("stdin", subprocess.DEVNULL)
-        kwargs.setdefault("stdout", subprocess.PIPE)
-        kwargs.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen(
-            ["sh", "-c", enter, "sh", *into], env={**os.environ, **self.variables, **(env or {})}, **kwargs
-        )
+    def at(self, path: str) -> Cgroup:
+        """The cgroup that has this path inside."""
+        return Cgroup(self.cgroup.path + path, self.cgroup.directory + path)
 
-    def _first(self) -> int:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        if children.exists():
-            return int(children.read_text().split()[0])
-        said = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, check=True)
-        return int(said.stdout.split()[0])
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        path: str = SESSION,
+        env: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> subprocess.Popen[Any]:
+        """Start a command inside, as root, in a cgroup there; its pids in files and on its output are those inside."""
+        into = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--cgroup", "--"]
+        there = ["sh", "-c", f'echo 0 > "/sys/fs/cgroup{path}/cgroup.procs" && exec "$@"', "sh"]
+        variables = {**self.variables, **(os.environ if env is None else env)}
+        return subprocess.Popen([*into, *there, *command], env=variables, **kwargs)
+
+    def ask(self, *command: str, **kwargs: Any) -> str:
+        """What a command of the account says."""
+        account = str(self.account)
+        own = ["setpriv", "--reuid", account, "--regid", account, "--clear-groups", *command]
+        with self.popen(own, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **kwargs) as asked:
+            said, _ = asked.communicate(timeout=20)
+        assert asked.returncode == 0, command
+        return str(said)
+
+    def units(self, pattern: str) -> list[str]:
+        """Names of the manager's units, dead and failed ones included."""
+        said = self.ask("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", pattern)
+        return [line.split()[0] for line in said.splitlines()]
+
+    def outside(self, pid: int) -> int:
+        """The pid here of a process inside."""
+        (found,) = (one for one in self.cgroup.procs() if self.inside(one) == pid)
+        return found
+
+    @staticmethod
+    def inside(pid: int) -> int | None:
+        """The pid inside of a process there."""
+        with suppress(OSError), open(f"/proc/{pid}/status") as file:
+            return next(int(line.split()[-1]) for line in file if line.startswith("NSpid:"))
+        return None
 
 
 @contextmanager
@@ -98,7 +130,7 @@ def user_manager(account: int = 0) -> Iterator[UserManager]:
         "DBUS_SESSION_BUS_ADDRESS": f"unix:path={runtime}/bus",
     }
     group = home.make(f"user-manager-{uuid.uuid4().hex[:8]}")
-    Path(group.directory, "session-1.scope").mkdir()
+    Path(group.directory + SESSION).mkdir()
     with tempfile.TemporaryFile() as log:
         enter = f'echo 0 > "{group.directory}/cgroup.procs" && exec "$@"'
         unshare = ["unshare", "--mount", "--cgroup", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -109,16 +141,18 @@ def user_manager(account: int = 0) -> Iterator[UserManager]:
             stdout=subprocess.PIPE,
             stderr=log,
         )
+        assert process.stdout
         try:
-            assert process.stdout
             readable, _, _ = select.select([process.stdout], [], [], 20)
             said = process.stdout.readline() if readable else b""
             log.seek(0)
             assert said == b"ready\n", f"no service manager came up: {log.read().decode(errors='replace')}"
-            yield UserManager(account, group, process, variables)
+            (first,) = ProcessTable().children[process.pid]
+            yield UserManager(account, group, variables, first)
         finally:
             process.kill()
             process.wait()
+            process.stdout.close()
             until(lambda: not group.populated())
             group.remove()
             assert not os.path.exists(group.directory)

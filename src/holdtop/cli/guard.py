@@ -14,6 +14,7 @@ from holdtop.cli.run import leave
 from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
 from holdtop.payload import signals
+from holdtop.systemd import UserScopes
 
 EPILOG = """exit status: the command's own (128+n when it died of signal n); 122 MemAvailable floor, 123 Tctl ceiling,
 124 max-hold, 125 the guard itself failed, 126/127 not executable/not found, 129/130/143 HUP, INT, TERM"""
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         cpus=args.cpus,
         log=args.log,
         contain=args.contain,
+        scopes=UserScopes(),
         keep_daemons=args.keep_daemons,
         devices=partial(probes.device_use, ()),
         die_with_parent=payload_options.die_with_parent(args),

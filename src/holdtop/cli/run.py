@@ -14,6 +14,7 @@ from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
 from holdtop.payload import signals
 from holdtop.payload.supervisor import Result
+from holdtop.systemd import UserScopes
 
 EPILOG = """exit status: the command's own (128+n when it died of signal n); 120 evicted while waiting, 121 -w passed,
 122 MemAvailable floor, 123 Tctl ceiling, 124 max-hold, 125 the hold itself failed, 126/127 not executable/not found,
@@ -59,6 +60,7 @@ def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
         cpus=args.cpus,
         log=args.log,
         contain=args.contain,
+        scopes=UserScopes(),
         keep_daemons=args.keep_daemons,
         devices=partial(probes.device_use, resources),
         die_with_parent=payload_options.die_with_parent(args),

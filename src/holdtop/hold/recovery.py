@@ -17,7 +17,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
-from holdtop.payload.cgroup import PREFIX, Cgroup
+from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import Fate, Left, Member
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
@@ -127,7 +127,7 @@ def end_leftovers(
     )
     fates, left, _ = Ending(scope, bounds, None, other_holds, progress=progress).run(sleep)
     for group in scope.cgroups:
-        if os.path.basename(group.path).startswith(PREFIX):
+        if group.ours:
             group.remove()
     others = tuple(i for i in known if i not in ours and is_alive(i) and real_uid(i.pid) is not None)
     return Leftovers(fates, left, others)

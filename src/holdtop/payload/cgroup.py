@@ -53,6 +53,14 @@ class Cgroup:
         """Delegated to us: groups can be made below, and processes moved there."""
         return all(os.access(self.directory + name, os.W_OK) for name in ("", "/cgroup.procs"))
 
+    @property
+    def ours(self) -> bool:
+        """Made by a hold itself, to be removed by holds. Not so a scope: removed behind its manager's back, it stays
+        on that one's list as active, for ever.
+        """
+        name = os.path.basename(self.path)
+        return name.startswith(PREFIX) and not name.endswith(".scope")
+
     def inode(self) -> int:
         """The group's identity for as long as the machine is up (the kernel's cgroup id)."""
         return os.stat(self.directory).st_ino

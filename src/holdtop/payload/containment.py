@@ -74,12 +74,20 @@ class Place:
                 self._put(self.cgroup, pid)
             elif self.scope:
                 self.scope(self.name, pid)
-                self.cgroup = Cgroup.of(pid)
+                self.cgroup = self._alone(pid)
         except (OSError, HoldError) as error:
             self.remove()
             self.cgroup, self.scope, self.why = None, None, str(error)
             if self.mode == "cgroup":
                 raise
+
+    @staticmethod
+    def _alone(pid: int) -> Cgroup:
+        """The cgroup in which nobody else is: all that will ever be in it is ended with the payload."""
+        cgroup = Cgroup.of(pid)
+        if cgroup is None or cgroup.procs() != {pid}:
+            raise HoldError(f"pid {pid} has no cgroup of its own, but is in {cgroup and cgroup.path}")
+        return cgroup
 
     @staticmethod
     def _put(cgroup: Cgroup, pid: int) -> None:
@@ -90,8 +98,8 @@ class Place:
             cgroup.put(pid)
 
     def remove(self) -> None:
-        """Remove the cgroup as far as nobody is left in it. A scope's own manager does the same."""
-        if self.cgroup:
+        """Remove the cgroup as far as nobody is left in it. A scope is removed by its own manager."""
+        if self.cgroup and self.cgroup.ours:
             self.cgroup.remove()
 
 
@@ -123,10 +131,9 @@ def _sweep(home: Cgroup) -> None:
     """Remove the empty cgroups of holds that were killed."""
     with contextlib.suppress(OSError), os.scandir(home.directory) as entries:
         for entry in entries:
-            if entry.name.startswith(PREFIX):
-                group = Cgroup(f"{home.path.rstrip('/')}/{entry.name}", entry.path)
-                if group.populated() is False:
-                    group.remove()
+            group = Cgroup(f"{home.path.rstrip('/')}/{entry.name}", entry.path)
+            if group.ours and group.populated() is False:
+                group.remove()
 
 
 def why_not(home: Cgroup | None) -> str:

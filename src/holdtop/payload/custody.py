@@ -85,7 +85,7 @@ class Report:
     #: Processes outside the payload that appeared during the hold and have its device open: named, never ended.
     #: ``None``: nobody could look.
     suspects: tuple[Member, ...] | None = ()
-    #: The command could not be executed: what to say.
+    #: Why the command was not executed.
     launch_error: str | None = None
 
     def remaining(self, why: LeftWhy) -> tuple[Left, ...]:

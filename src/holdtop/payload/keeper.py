@@ -92,6 +92,14 @@ def end_payload(
     return Report(end, reaper.root_wait_status, fates, left, proof, suspects=suspects(scope, run.devices, others))
 
 
+class _Unwanted(Exception):
+    """The end came before the payload was executed."""
+
+    def __init__(self, end: End) -> None:
+        self.end = end
+        super().__init__(end.text)
+
+
 class Keeper:
     def __init__(self, run: Run, inbox: SignalInbox, channel: Channel, supervisor_pid: int) -> None:
         self._run = run
@@ -108,11 +116,6 @@ class Keeper:
     def keep(self, terminal_fd: int | None) -> None:
         """The whole life of the payload."""
         linux.become_subreaper()
-        end = self._run.custody.check() or self._end_from_outside()
-        if end:
-            # Between the take and the start: whoever removed the ticket wants no payload at all.
-            self._finish(Report(end if end.reason != "evicted" else End("evicted", 120, end.text), None))
-            return
         try:
             root = start(
                 self._run.command,
@@ -121,6 +124,9 @@ class Keeper:
                 place=self._place,
                 namespace=self._namespace(),
             )
+        except _Unwanted as early:
+            self._finish(Report(early.end, None, launch_error=early.end.text))
+            return
         except (LaunchError, HoldError, OSError) as error:
             status = error.status if isinstance(error, LaunchError) else 125
             self._say(str(error))
@@ -146,7 +152,10 @@ class Keeper:
         return Namespace(guardians, self._run.bounds.grace)
 
     def _place(self, pid: int) -> None:
-        """Between the root's fork and its exec. Raises ``HoldError`` or ``OSError``: then it is not executed."""
+        """Between the root's fork and its exec. If it raises, nothing is executed.
+
+        Raises ``HoldError`` or ``OSError`` for want of a place, ``_Unwanted`` when the end has come meanwhile.
+        """
         place = self._run.place
         place.put(pid)
         if place.why and place.mode == "auto":
@@ -155,6 +164,9 @@ class Keeper:
             self._channel.send("placed", path=place.cgroup.path)
         if note := unprotect(pid):
             self._say(note)
+        if end := self._run.custody.check() or self._end_from_outside():
+            # Between the take and the exec: whoever removed the ticket wants no payload at all.
+            raise _Unwanted(End("evicted", 120, end.text) if end.reason == "evicted" else end)
 
     def _finish(self, report: Report) -> None:
         self._run.place.remove()

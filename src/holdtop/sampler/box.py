@@ -14,13 +14,14 @@ from typing import Any
 from holdtop.model.build import wanted
 from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
 from holdtop.model.values import Device, Reading
-from holdtop.payload.containment import NoScopes, possible
+from holdtop.payload.containment import possible
 from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import Source
 from holdtop.sources import cards, gpu, host, processes, users
 from holdtop.sources.cards import Card
 from holdtop.sources.files import read_text
 from holdtop.sources.roots import Roots
+from holdtop.systemd import UserScopes
 
 Readings = Mapping[str, Reading]
 #: What is asked of a box, and makes two boxes the same.
@@ -140,7 +141,7 @@ class Box:
             no_card_why=_no_card_why(self._cards),
             details=details,
             users=names,
-            containment=possible(NoScopes()),
+            containment=possible(UserScopes()),
             roots=self._roots.said,
             limits=self._limits,
         )
