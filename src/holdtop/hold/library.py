@@ -7,6 +7,9 @@ starter ends the payload.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,9 +17,12 @@ from types import TracebackType
 from typing import Any
 
 from holdtop.errors import HoldError
+from holdtop.hold import placeholder
+from holdtop.payload.signals import ready
 
-#: Says that the token is ours, then lives until its stdin is closed.
-_PLACEHOLDER = ("sh", "-c", "echo held; exec cat >/dev/null")
+#: Without the caller's directory in the path (-P): a ``queue.py`` there is not the library's.
+_HOLDTOP = (sys.executable, "-P", "-m", "holdtop")
+_PLACEHOLDER = (sys.executable, "-I", "-S", placeholder.__file__)
 
 #: How long a released ``Hold`` may take to end by itself, in seconds.
 END_WAIT = 2.0
@@ -26,7 +32,7 @@ _held: set[Hold] = set()
 
 def command_line(argv: Sequence[str], options: Mapping[str, object]) -> list[str]:
     """``max_hold=60`` becomes ``--max-hold 60``; ``True`` is a bare flag, ``None`` and ``False`` are left out."""
-    words = [sys.executable, "-m", "holdtop", "run"]
+    words = [*_HOLDTOP, "run"]
     for name, value in options.items():
         if value is not None and value is not False:
             words.append(f"--{name.replace('_', '-')}")
@@ -39,21 +45,38 @@ def run(
 ) -> int:
     """Run a command under a hold and return the hold's exit status (see ``holdtop run --help``).
 
+    -n when the hold itself was killed by signal n.
     ``options`` are the command's own: ``wait``, ``max_hold``, ``grace`` (seconds), ``lane``, ``state_dir``, …
     ``stdio``: ``stdin``, ``stdout``, ``stderr``, ``cwd``, ``env`` as for ``subprocess.Popen``. When the wait is
-    interrupted, by Ctrl-C say, the hold is asked to end and waited for before the exception goes on.
-    Raises ``HoldError`` inside a ``Hold`` of the same resource.
+    interrupted, by Ctrl-C say, the hold is asked to end and waited for before the exception goes on; on a terminal it
+    is the command that gets the Ctrl-C, and when it dies of it ``KeyboardInterrupt`` is raised here.
+    Raises ``HoldError`` inside a ``Hold`` of the same resource, and when this program reaps every child itself.
     """
     if any(hold.resource == resource and not hold.lost for hold in _held):
         raise HoldError(f"this program holds {resource} itself: run the command directly, it would wait for ever")
     line = command_line(argv, {"resource": resource, **options})
     process = subprocess.Popen(line, **(stdio or {}))
     try:
-        return process.wait()
+        status = _status(process)
     except BaseException:
         process.terminate()
         process.wait()
         raise
+    if status == -signal.SIGINT:
+        raise KeyboardInterrupt
+    return status
+
+
+def _status(process: subprocess.Popen[bytes]) -> int:
+    """Waits. ``Popen.wait`` would say 0 when the program's own ``waitpid(-1)``, or an ignored SIGCHLD, took it."""
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError as error:
+        text = "the hold has ended, but this program reaps all its children itself: the status is in the event log"
+        raise HoldError(text) from error
+    process.wait()
+    assert ended is not None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 class Hold:
@@ -67,16 +90,32 @@ class Hold:
         self.resource = resource
         self._line = command_line(_PLACEHOLDER, {"resource": resource, **options})
         self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd = -1
+        self._owner = 0
 
     def __enter__(self) -> Hold:
         """Wait for the token. Raises ``HoldError`` with the status when it is not to be had."""
-        process = subprocess.Popen(self._line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._process = process
+        self._owner = os.getpid()
+        caller = os.pidfd_open(self._owner)
+        try:
+            # In a group of its own: a Ctrl-C that the caller survives must not cost it the token.
+            process = subprocess.Popen(
+                [*self._line, str(caller)],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(caller,),
+                process_group=0,
+            )
+        finally:
+            os.close(caller)
+        self._process, self._pidfd = process, os.pidfd_open(process.pid)
         assert process.stdout is not None
         try:
             if process.stdout.readline() != b"held\n":
-                raise HoldError(f"the hold was not taken (status {process.wait()})")
+                raise HoldError(f"the hold was not taken (status {_status(process)})")
         except BaseException:
+            process.terminate()  # a waiter does not look at its stdin
             self.release()
             raise
         _held.add(self)
@@ -84,22 +123,31 @@ class Hold:
 
     @property
     def lost(self) -> bool:
-        """The token is not ours any more: stopped by an operator, over its time, or taken away."""
-        return self._process is None or self._process.poll() is not None
+        """The token is not ours any more: stopped by an operator, over its time, or taken away.
+
+        True to the facts in a forked child as well.
+        """
+        return self._process is None or bool(ready((self._pidfd,), 0))
 
     def release(self) -> None:
-        """Give the token back; returns when it is free."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            _held.discard(self)
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
-            try:
-                process.wait(END_WAIT)
-            except subprocess.TimeoutExpired:
-                process.terminate()
-                process.wait()
+        """Give the token back; returns when it is free. In a forked child, which never had it, nothing is given."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        _held.discard(self)
+        assert process.stdin
+        assert process.stdout
+        if self._owner == os.getpid():
+            with contextlib.suppress(OSError):  # it has ended already
+                process.stdin.write(b"\n")
+        process.stdin.close()
+        process.stdout.close()
+        os.close(self._pidfd)
+        try:
+            process.wait(END_WAIT)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

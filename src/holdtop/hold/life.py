@@ -12,10 +12,11 @@ import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from holdtop.errors import HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
-from holdtop.hold.custody import Held, HoldCustody
+from holdtop.hold.custody import Held, HoldCustody, other_holds
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
@@ -25,7 +26,7 @@ from holdtop.hold.ticket import Wish
 from holdtop.hold.wait import Leave, Waiter
 from holdtop.payload import linux
 from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
-from holdtop.payload.custody import End, NoCustody
+from holdtop.payload.custody import Custody, End, NoCustody
 from holdtop.payload.devices import Probe, no_device
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
@@ -106,7 +107,8 @@ class Life:
                 return Result(leave.status, leave.die_of)
             place = self._place(held)
             undo.callback(place.remove)
-            supervisor = self._supervisor(held, place, log_fd)
+            custody = self._custody(held) if held else self._nothing_held(places)
+            supervisor = self._supervisor(held, custody, place, log_fd)
             supervisor.start()
             undo.pop_all()  # from here on keeper or supervisor releases, and only after the payload's end
         return supervisor.see_through()
@@ -172,11 +174,16 @@ class Life:
         self.narrator.say(f"armed: {armed}; containment {', '.join(place.means)}")
         return place
 
-    def _supervisor(self, held: Sequence[Held], place: Place, log_fd: int | None) -> Supervisor:
+    def _nothing_held(self, places: Sequence[Places]) -> NoCustody:
+        """For a nested run and ``guard``: other lanes' holds are spared there as well, as far as they can be found."""
+        with contextlib.suppress(HoldError, UsageError):
+            return NoCustody(self.narrator.warn, partial(other_holds, places[0] if places else self._resolve("gpu")))
+        return NoCustody(self.narrator.warn, set)
+
+    def _supervisor(self, held: Sequence[Held], custody: Custody, place: Place, log_fd: int | None) -> Supervisor:
         options = self.options
         mark = ",".join(run_mark(one.ticket.ticket) for one in held) or f"{os.getpid()}:{os.urandom(8).hex()}"
         command = Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd)
-        custody = self._custody(held) if held else NoCustody(self.narrator.warn)
         run = Run(
             command,
             mark,

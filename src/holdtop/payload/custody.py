@@ -144,8 +144,9 @@ class Custody(Protocol):
 class NoCustody:
     """Nothing is held: ``guard``, and a run nested inside its own hold."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], other_holds: Callable[[], Collection[int]]) -> None:
         self._warn = warn
+        self.other_holds = other_holds
 
     def fds(self) -> Sequence[int]:
         return ()
@@ -161,9 +162,6 @@ class NoCustody:
 
     def ending(self, end: End) -> None:
         pass
-
-    def other_holds(self) -> Collection[int]:
-        return ()
 
     def conclude(self, report: Report) -> None:
         for text in report.remarks():

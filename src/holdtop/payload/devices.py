@@ -8,7 +8,6 @@ service that the payload asked for).
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -67,13 +66,13 @@ def daemons(scope: Scope, probe: Probe, other_holds: OtherHolds) -> frozenset[Id
         return None
     found = find(scope, other_holds)
     stats = found.table.stats
-    sessions = {os.getsid(0), *(stat.session for stat in (stats.get(scope.root.pid),) if stat)}
+    session = scope.session(found.table)
     busy = {user.pid for user in use.users} | use.unreadable
     return frozenset(
         one.identity
         for one in found.members
         if one.identity != scope.root
-        and stats[one.identity.pid].session not in sessions
+        and stats[one.identity.pid].session != session
         and busy.isdisjoint((one.identity.pid, *found.table.descendants(one.identity.pid)))
     )
 

@@ -52,16 +52,19 @@ class Reaper:
     #: Signal that has stopped the root, until it is continued.
     root_stopped_by: int | None = None
 
-    def reap(self) -> None:
+    def reap(self) -> int:
+        """How many had died."""
         self.childless = False
+        dead = 0
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | linux.WALL)
             except ChildProcessError:
                 self.childless = True
-                return
+                return dead
             if pid == 0:
-                return
+                return dead
+            dead += not os.WIFSTOPPED(status)
             if pid == self.root_pid:
                 if os.WIFSTOPPED(status):
                     self.root_stopped_by = os.WSTOPSIG(status)
@@ -121,8 +124,11 @@ class Ending:
         if self.reaper is None:
             # No kernel's word is to be had; a second empty look catches what forked under the first.
             return found, self._empty_looks >= 2 and not self._populated(found)
-        self.reaper.reap()
-        return found, bool(found.spared) or (self.reaper.childless and not self._populated(found))
+        died = self.reaper.reap()
+        if found.spared:
+            # No ECHILD is to be had; but a fork chain that the look missed has lost a link to us meanwhile.
+            return found, not died
+        return found, self.reaper.childless and not self._populated(found)
 
     def _populated(self, found: Found) -> bool:
         """Whether the cgroups that were made for this payload have anybody left to be ended."""

@@ -27,6 +27,7 @@ from holdtop.payload.members import Scope, find
 from holdtop.payload.namespace import Namespace
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
 from holdtop.payload.signals import SignalInbox, ready
+from holdtop.payload.terminal import Terminal
 
 #: The keeper looks around at least this often, in seconds.
 TICK = 1.0
@@ -101,11 +102,15 @@ class _Unwanted(Exception):
 
 
 class Keeper:
-    def __init__(self, run: Run, inbox: SignalInbox, channel: Channel, supervisor_pid: int) -> None:
+    def __init__(
+        self, run: Run, inbox: SignalInbox, channel: Channel, supervisor_pid: int, terminal: Terminal | None
+    ) -> None:
         self._run = run
         self._inbox = inbox
         self._channel = channel
         self._supervisor_pid = supervisor_pid
+        self._terminal = terminal
+        self._root_pid = 0
         self._supervisor = _pin_parent(supervisor_pid)
         self._deadline = None if run.max_hold is None else time.monotonic() + run.max_hold
         # The first look comes early: should both of us be killed, only what was published is known.
@@ -113,13 +118,13 @@ class Keeper:
         supervisor = () if self._supervisor is None else (self._supervisor,)
         self._news = (inbox.fd, channel.fileno(), *run.custody.fds(), *supervisor)
 
-    def keep(self, terminal_fd: int | None) -> None:
+    def keep(self) -> None:
         """The whole life of the payload."""
         linux.become_subreaper()
         try:
             root = start(
                 self._run.command,
-                terminal_fd=terminal_fd,
+                terminal_fd=self._terminal.fd if self._terminal else None,
                 hup_ignored=self._inbox.hup_ignored,
                 place=self._place,
                 namespace=self._namespace(),
@@ -133,6 +138,9 @@ class Keeper:
             self._finish(Report(End("not started", status), None, launch_error=str(error)))
             return
         self._run.limits.start()  # threads only now: nothing is forked after them
+        self._root_pid = root.pid
+        if self._terminal:
+            self._terminal.lend(root.pid)
         self._channel.send("started", pid=root.pid, start=root.start_ticks)
         self._run.custody.started(root, self._run.place)
         scope = scope_of(self._run, root)
@@ -171,6 +179,8 @@ class Keeper:
     def _finish(self, report: Report) -> None:
         self._run.place.remove()
         self._run.custody.conclude(report)
+        if self._terminal and self._heir:
+            self._terminal.take_back()
         root = report.root_wait_status
         died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
         self._channel.send("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
@@ -181,7 +191,7 @@ class Keeper:
             reaper.reap()
             if reaper.root_wait_status is not None:
                 return End("exited", None)
-            end = self._end_from_outside() or self._end_from_inside(scope.root, reaper)
+            end = self._end_from_outside() or self._end_from_inside(reaper)
             if end:
                 return end
             self._tick(scope)
@@ -193,14 +203,20 @@ class Keeper:
         for message in self._channel.receive():
             if message["kind"] == "end":
                 return End(message["reason"], message["status"], message["text"])
+            if message["kind"] == "lent":
+                self._continue_payload()
         for signum in self._inbox.drain():
             if signum not in (signal.SIGCHLD, signal.SIGCONT):
                 return end_by_signal(signum)
-        if os.getppid() != self._supervisor_pid:
+        if self._heir:
             return End("supervisor-killed", 125, "the hold's outer process is gone")
         return None
 
-    def _end_from_inside(self, root: Identity, reaper: Reaper) -> End | None:
+    @property
+    def _heir(self) -> bool:
+        return os.getppid() != self._supervisor_pid
+
+    def _end_from_inside(self, reaper: Reaper) -> End | None:
         """The deadline, what is held, and a root that has stopped itself."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return End("max-hold", 124, f"the hold's time is over (--max-hold {self._run.max_hold:g} s)")
@@ -208,11 +224,16 @@ class Keeper:
             return self._run.limits.check() or self._run.custody.check()
         signum, reaper.root_stopped_by = reaper.root_stopped_by, None
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
-            return End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
-        with contextlib.suppress(OSError):
-            os.killpg(root.pid, signal.SIGCONT)
+            self._channel.send("wants terminal")  # a shell may have brought the hold to the foreground meanwhile
+            return None
+        self._continue_payload()
         self._say("a held accelerator is not suspended: the payload was continued")
         return None
+
+    def _continue_payload(self) -> None:
+        """Only while the root has not been reaped: its number is nobody else's."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._root_pid, signal.SIGCONT)
 
     def _tick(self, scope: Scope) -> None:
         self._continue_supervisor()

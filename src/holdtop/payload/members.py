@@ -42,6 +42,14 @@ class Scope:
     #: Paths of all other cgroups in which a member was ever seen. Grows with each look.
     wandered: set[str] = field(default_factory=set)
 
+    def session(self, table: ProcessTable) -> int | None:
+        """The session in which the payload was started; ``None`` when nobody of it is left to tell.
+
+        The root shares it with the hold: a group's leader, which the root is, cannot leave (setsid(2)).
+        """
+        stat = table.stats.get(self.reaper or self.root.pid)
+        return stat.session if stat and (self.reaper or stat.identity == self.root) else None
+
     def groups(self) -> list[Cgroup]:
         """Every cgroup that has to be empty in the end."""
         return [*self.cgroups, *filter(None, map(Cgroup.at, sorted(self.wandered)))]
@@ -71,14 +79,19 @@ def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     listed = {group: group.procs() for group in scope.groups()}
     table = ProcessTable()
     mine = {os.getpid(), *scope.own, *table.ancestors(os.getpid())}
+
+    def others() -> set[int]:
+        """A hold above us is no other's: its payload we are as well."""
+        return set(other_holds()) - mine
+
     ways: dict[int, FoundBy] = dict.fromkeys(_below_known(scope, table), "record")
     ways |= dict.fromkeys(table.descendants(scope.reaper) if scope.reaper else (), "descent")
     ways |= dict.fromkeys((pid for group in scope.cgroups for pid in listed[group] if pid in table.stats), "cgroup")
     inside = [pid for pid in ways if pid not in mine]
-    spared = _spared(scope, table, inside, other_holds) if inside else {}
+    spared = _spared(scope, table, inside, others) if inside else {}
     living = [table.stats[pid] for pid in inside if not table.stats[pid].dead]
     members = [member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
-    members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), other_holds)]
+    members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), others)]
     _remember(scope, members)
     ours = {member.identity.pid for member in members}
     sole = (group for group, pids in listed.items() if not mine & pids and pids & table.stats.keys() <= ours)
@@ -133,7 +146,7 @@ def member(stat: Stat, found_by: FoundBy) -> Member:
 
 
 def _marked(
-    scope: Scope, table: ProcessTable, known: Collection[int], other_holds: Callable[[], Collection[int]]
+    scope: Scope, table: ProcessTable, known: Collection[int], other_holds: Callable[[], set[int]]
 ) -> Iterator[Stat]:
     """Processes that nothing better has found and that carry this run's mark."""
     hits = [
@@ -147,9 +160,9 @@ def _marked(
     ]
     if not hits:
         return
-    others = set(other_holds())
+    others = other_holds()
     for stat in hits:
-        if not others.intersection((stat.pid, *table.ancestors(stat.pid), *table.descendants(stat.pid))):
+        if others.isdisjoint((stat.pid, *table.ancestors(stat.pid), *table.descendants(stat.pid))):
             yield stat
 
 
@@ -163,11 +176,12 @@ def has_mark(pid: int, run: str) -> bool:
 
 
 def _spared(
-    scope: Scope, table: ProcessTable, inside: Collection[int], other_holds: Callable[[], Collection[int]]
+    scope: Scope, table: ProcessTable, inside: Collection[int], other_holds: Callable[[], set[int]]
 ) -> dict[int, LeftWhy]:
     """What is kept on request; and detached branches that carry another live hold, from their top down, with all below.
 
-    Below the root itself a hold is part of the payload: it is asked to end like everybody else.
+    Below the root itself, or left by it in its own session, a hold is part of the payload: it is asked to end like
+    everybody else. Detached is what has a session of its own, as a server has.
     """
     spared: dict[int, LeftWhy] = {}
     for pid in inside:
@@ -176,6 +190,6 @@ def _spared(
     among = set(inside)
     for hold in among.intersection(other_holds()):
         branch = [hold, *(pid for pid in table.ancestors(hold) if pid in among)]
-        if scope.root.pid not in branch:
+        if scope.root.pid not in branch and table.stats[branch[-1]].session != scope.session(table):
             spared |= dict.fromkeys((*branch, *table.descendants(hold)), "spared")
     return spared

@@ -64,9 +64,14 @@ def ready(fds: Iterable[int], seconds: float) -> list[int]:
 
 
 def capture() -> SignalInbox:
-    """The inbox of a hold's first process; also makes SIGCHLD default-like first of all."""
+    """The inbox of a hold's first process; also makes SIGCHLD default-like first of all.
+
+    What the starter had blocked (a thread that leaves signals to others does) is unblocked: a hold must hear TERM.
+    """
     hup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return SignalInbox((*ENDING, signal.SIGCHLD, signal.SIGCONT), hup_ignored=hup_ignored)
+    inbox = SignalInbox((*ENDING, signal.SIGCHLD, signal.SIGCONT), hup_ignored=hup_ignored)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return inbox
 
 
 def reset_for_payload(hup_ignored: bool) -> None:

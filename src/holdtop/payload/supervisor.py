@@ -27,6 +27,7 @@ from holdtop.payload.terminal import Terminal, in_foreground
 
 #: Statuses of the hold's own: a payload that ends with one of them is said to.
 OURS = range(120, 128)
+NO_TERMINAL = End("no-terminal", 125, "the payload wants a terminal that it cannot have in the background")
 #: Beyond grace and survive wait, this long until a keeper that does not answer is replaced, in seconds.
 KEEPER_SLACK = 15.0
 
@@ -99,8 +100,7 @@ class Supervisor:
             inbox = SignalInbox((*ENDING, signal.SIGCHLD, signal.SIGCONT), hup_ignored=hup_ignored)
             os.setpgid(0, 0)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            terminal = self._terminal.fd if self._terminal else None
-            Keeper(self._run, inbox, channel, supervisor).keep(terminal)
+            Keeper(self._run, inbox, channel, supervisor, self._terminal).keep()
         except BaseException as error:  # noqa: BLE001  the child must never return into the supervisor's code
             # The supervisor inherits and ends the payload; this is only the reason for the log.
             channel.send("failed", text=f"{type(error).__name__}: {error}")
@@ -138,6 +138,13 @@ class Supervisor:
                     self._run.place.cgroup = Cgroup.at(message["path"])
                 case "started":
                     self._root = Identity(message["pid"], message["start"])
+                    if self._terminal:
+                        self._terminal.lend(self._root.pid)
+                case "wants terminal":
+                    if self._lend_terminal():
+                        self._channel.send("lent")
+                    else:
+                        self._ask_to_end(NO_TERMINAL)
                 case "say" | "ending":
                     if message["text"]:
                         self._say(message["text"])
@@ -176,12 +183,10 @@ class Supervisor:
         end_by = time.monotonic() + self._run.bounds.longest + KEEPER_SLACK
         self._end_by = end_by if self._end_by is None else min(self._end_by, end_by)
 
-    def _lend_terminal(self) -> None:
-        """A shell's ``fg``: the hold came to the foreground, so the payload does."""
-        if self._terminal is None:
-            self._terminal = Terminal.lendable()
-            if self._terminal:
-                self._terminal.lend(self._root.pid)
+    def _lend_terminal(self) -> bool:
+        """A shell's ``fg``: if the hold came (back) to the foreground, the payload does."""
+        self._terminal = self._terminal or Terminal.lendable()
+        return self._terminal is not None and self._terminal.lend(self._root.pid)
 
     def _keep_keeper_going(self, pidfd: int) -> None:
         with contextlib.suppress(OSError, UnreadableProcess):

@@ -18,6 +18,7 @@ class Terminal:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._home_group = os.getpgrp()
+        self._lent_to = self._home_group
         self._modes = termios.tcgetattr(fd)
 
     @classmethod
@@ -37,15 +38,26 @@ class Terminal:
         os.close(fd)
         return None
 
-    def lend(self, group: int) -> None:
-        """Make ``group`` the foreground group; TTOU must be ignored by the caller."""
-        with contextlib.suppress(OSError):
-            os.tcsetpgrp(self.fd, group)
+    def lend(self, group: int) -> bool:
+        """Make ``group`` the foreground group, if the hold is; TTOU must be ignored by the caller."""
+        self._lent_to = group
+        try:
+            if os.tcgetpgrp(self.fd) == self._home_group:
+                os.tcsetpgrp(self.fd, group)
+            return os.tcgetpgrp(self.fd) == group
+        except OSError:
+            return False
 
     def take_back(self) -> None:
-        """Foreground and modes as they were. Quietly nothing when the terminal is gone or somebody else's."""
+        """Foreground and modes as they were. Quietly nothing when the terminal is gone or somebody else's.
+
+        A shell that saw the hold stop or die has taken it already. A job-controlling payload's groups are dead by now.
+        """
         try:
-            if os.tcgetpgrp(self.fd) != self._home_group:
+            foreground = os.tcgetpgrp(self.fd)
+            if foreground not in (self._home_group, self._lent_to) and _lives(foreground):
+                return
+            with contextlib.suppress(OSError):  # nobody may be left of the group that had it
                 os.tcsetpgrp(self.fd, self._home_group)
             termios.tcsetattr(self.fd, termios.TCSANOW, self._modes)  # DRAIN would wait for a Ctrl-S for ever
         except (OSError, termios.error):
@@ -64,6 +76,16 @@ def in_foreground() -> bool:
         return False
     finally:
         os.close(fd)
+
+
+def _lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _is_pipe(fd: int) -> bool:
