@@ -1,12 +1,14 @@
-"""A state directory for each test of the hold."""
+"""A state directory for each test of the hold, and terminals that are closed after it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.hold.lanes import Box
+from tests.hold.typist import Typist
 
 
 @pytest.fixture
@@ -14,3 +16,11 @@ def state(tmp_path: Path) -> Box:
     directory = tmp_path / "state"
     directory.mkdir(mode=0o2770)
     return Box(directory)
+
+
+@pytest.fixture
+def typists() -> Iterator[list[Typist]]:
+    started: list[Typist] = []
+    yield started
+    for typist in started:
+        typist.close()
