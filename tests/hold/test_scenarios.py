@@ -94,7 +94,7 @@ def test_a_daemon_that_hides_is_ended_and_named_every_time(
     script = f"{HIDES.format(pid=pid)}; until [ -e {go} ]; do sleep 0.01; done; exit 3"
     for _ in range(20):
         lane = state.run("sh", "-c", script, options=options, **inside(home))
-        daemon = int(until(lambda: pid.exists() and pid.read_text()))
+        daemon = int(until(lambda: pid.read_text() if pid.exists() else None))
         go.touch()
         freed_only_when_empty(state, lane)
         status, _ = ended(lane)
