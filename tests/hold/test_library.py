@@ -23,7 +23,7 @@ import pytest
 from holdtop.errors import HoldError
 from holdtop.hold import Hold, run
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess, read_stat
-from tests.hold.lanes import NAP, Box, sleepers, until
+from tests.hold.lanes import NAP, Box, ended, sleepers, until
 from tests.hold.typist import Typist
 
 PR_GET_CHILD_SUBREAPER = 37
@@ -204,8 +204,8 @@ def test_a_forked_child_that_leaves_the_block_releases_nothing_of_its_parents(st
             held.release()
             os._exit(int(lost))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child knows that it is held"
+        assert ended(state.run("true", options=["-w", "1"]))[0] == 121, "it is still held a second later"
         assert not held.lost
-        assert state.token.exists()
     assert state.leftovers() == []
 
 
