@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdtop.payload.cgroup import Cgroup
-from holdtop.payload.process import Identity, is_alive, read_stat
+from holdtop.payload.process import Identity, Pinned, is_alive, read_stat
 from tests.hold.groups import group
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
@@ -139,6 +139,45 @@ def test_a_hold_inside_a_payload_is_ended_with_it_also_when_the_root_is_gone_fir
         assert not (state.state / "npu-token").exists()
         ready.unlink()
     assert state.leftovers() == []
+
+
+def test_a_payload_that_has_stopped_all_of_itself_ends(state: Box) -> None:
+    """TERM stays pending in a stopped process; the root alone is continued while it runs."""
+    script = f"setsid sh -c 'kill -STOP $$; sleep {NAP}' & setsid sh -c 'kill -STOP $$; sleep {NAP}'"
+    lane = state.run("sh", "-c", script, options=["--max-hold", "1", "--grace", "20"])
+    assert ended(lane)[0] == 124
+    assert sleepers() == []
+    assert {fate["ended_by"] for fate in end_of(state)["ended"]} == {"TERM"}
+    assert receipt(state)["verdict"] == "clean"
+
+
+def test_only_the_chosen_tree_dies_of_many_with_one_command_line(state: Box, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    lanes = [state.run("sleep", NAP), Box(other).run("sleep", NAP)]
+    with subprocess.Popen(["sleep", NAP]) as outsider:
+        chosen = state.until_running()["root_pid"]
+        spared = Box(other).until_running()["root_pid"]
+        assert state.verb("kill", state.tickets()[0], "--reason", "one of them", "--yes").returncode == 0
+        assert ended(lanes[0])[0] == 130
+        assert outsider.poll() is None
+        outsider.kill()
+    assert (read_stat(chosen), bool(read_stat(spared))) == (None, True)
+    lanes[1].terminate()
+    ended(lanes[1])
+
+
+def test_a_kept_daemon_has_no_descriptor_of_the_state_and_blocks_nobody(state: Box) -> None:
+    script = f"setsid -f sleep {NAP}; exit 0"
+    options = ["--keep-daemons", "--contain", "subreaper"]
+    assert ended(state.run("sh", "-c", script, options=options, stderr=subprocess.DEVNULL))[0] == 0
+    (daemon,) = receipt(state)["left"]
+    with Pinned(Identity(daemon["pid"], daemon["start_ticks"])) as left:
+        fds = f"/proc/{daemon['pid']}/fd"
+        assert not [fd for fd in os.listdir(fds) if str(state.state) in os.readlink(f"{fds}/{fd}")]
+        assert ended(state.run("true", options=["-w", "0"]))[0] == 0
+        left.send(signal.SIGKILL)
+    until(lambda: sleepers() == [])
 
 
 class Tmux:
