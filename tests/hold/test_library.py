@@ -285,8 +285,8 @@ def test_modules_in_the_callers_directory_are_not_the_holds(state: Box, tmp_path
 def test_a_status_that_the_program_took_itself_is_not_called_success(state: Box, takes: str) -> None:
     started = program(state, f"{takes}\nprint(run(['sh', '-c', 'exit 4'], state_dir=place))", stderr=subprocess.PIPE)
     output, errors = started.communicate(timeout=20)
-    assert output == ""
-    assert "reaps all its children itself" in errors
+    told = output == "4\n" and takes == REAPER  # whoever of its threads asks first
+    assert told or (output == "" and "reaps all its children itself" in errors)
 
 
 def test_a_killed_caller_takes_its_payload_with_it(state: Box) -> None:
