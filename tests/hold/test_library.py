@@ -242,19 +242,21 @@ def test_ctrl_c_in_the_wait_leaves_the_queue(state: Box, how: str) -> None:
 
 def test_a_program_that_survives_a_ctrl_c_keeps_its_hold(state: Box, typists: list[Typist]) -> None:
     code = f"""
+import sys, time
 from holdtop.hold import Hold
 with Hold("gpu", state_dir={str(state.state)!r}) as held:
-    while True:
-        try:
-            input("calc" + "> ")
-            break
-        except KeyboardInterrupt:
-            print("inter" + "rupted")
+    try:
+        print("calcu" + "lates")
+        while True:
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        print("inter" + "rupted")
+    sys.stdin.readline()
     print("lo" + "st", held.lost)
 """
     typist = Typist([sys.executable, "-c", code])
     typists.append(typist)
-    typist.read_until("calc> ")
+    typist.read_until("calculates")
     typist.type("\x03")
     typist.read_until("interrupted")
     time.sleep(0.5)
