@@ -12,6 +12,7 @@
         │   └── StateDenied       … because this account may not; never to be called "busy"
         ├── StateWriteError       the state cannot be written (full, read-only)
         ├── LockTimeout           another process holds the queue's lock for too long; names it
+        ├── SurvivorLives         what an earlier hold could not end still lives; names it
         └── ScopeRefused          the user's service manager made no scope; says why
 
 An error's text is complete: it names the thing, and what to do about it. No caller adds to it,
@@ -71,6 +72,10 @@ class StateWriteError(HoldError):
 
 class LockTimeout(HoldError):
     """Another process has kept the queue's lock for longer than the bound."""
+
+
+class SurvivorLives(HoldError):
+    """A process of an earlier hold outlived its token, and the taker was asked to refuse then."""
 
 
 class ScopeRefused(HoldError):

@@ -186,6 +186,17 @@ CASES: dict[str, Case] = {
     ),
     "token just being taken": Case(raw(view(token=None, records={TICKET: record(taken_at=NOW)})), []),
     "stalled queue": Case(raw(FREE, uses=uses()), [("stalled-queue", "critical", ())], ("lane13", "600 s")),
+    "queue stalled by a survivor, as was asked for": Case(
+        raw(
+            replace(
+                FREE,
+                tickets=(ticket(600, 13, limits={"after-survivor": "wait"}),),
+                survivors=(views.survivors((800, 800)),),
+            ),
+            uses=uses(),
+        ),
+        [("survivor", "critical", (800,)), ("unkillable", "critical", (800,))],
+    ),
     "low memory": Case(
         raw(host_readings={**HOST, **views.readings(mem_available_bytes=6 * GIB)}),
         [("low-memory", "warning", ())],

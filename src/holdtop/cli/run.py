@@ -6,12 +6,14 @@ import argparse
 import os
 import signal
 from functools import partial
+from typing import get_args
 
 from holdtop.cli import payload_options, probes, types
 from holdtop.errors import ConfigError
 from holdtop.hold import lane, places
 from holdtop.hold.life import Options, live
 from holdtop.hold.narrate import Narrator
+from holdtop.hold.survivors import Policy
 from holdtop.payload import signals
 from holdtop.payload.supervisor import Result
 from holdtop.systemd import UserScopes
@@ -28,6 +30,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--state-dir", metavar="DIR", help="where queue and token live")
     add("-w", "--wait", type=types.duration, metavar="DURATION", help="give up waiting after this; 0: now or never")
     add("--lane", metavar="NAME", help="who asks (default: from the CI job, tmux pane or terminal)")
+    add(
+        "--after-survivor",
+        choices=get_args(Policy),
+        default="warn",
+        help="while a process of an earlier hold outlives its token: start with a warning (default), wait, or refuse",
+    )
     payload_options.add(parser)
 
 
@@ -54,6 +62,7 @@ def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
         resources=resources,
         state_dir=args.state_dir,
         wait=args.wait,
+        after_survivor=args.after_survivor,
         max_hold=args.max_hold,
         bounds=payload_options.bounds(args, prefix),
         nice=args.nice,

@@ -21,6 +21,7 @@ from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
+from holdtop.hold.survivors import Policy
 from holdtop.hold.take import MovedElsewhere
 from holdtop.hold.ticket import Wish
 from holdtop.hold.wait import Leave, Waiter
@@ -55,6 +56,7 @@ class Options:
     state_dir: str | None = None
     #: ``None``: wait for ever. 0: now or never.
     wait: float | None = None
+    after_survivor: Policy = "warn"
     max_hold: float | None = None
     bounds: Bounds = field(default_factory=Bounds)
     nice: int = 0
@@ -77,6 +79,8 @@ class Options:
         armed = {"grace": f"{self.bounds.grace:g}s", "survive-wait": f"{self.bounds.survive_wait:g}s"}
         if self.max_hold is not None:
             armed["max-hold"] = f"{self.max_hold:g}s"
+        if self.after_survivor != "warn":
+            armed["after-survivor"] = self.after_survivor
         return armed | {limit.name: limit.armed() for limit in self.armed.armed}
 
 
@@ -135,6 +139,7 @@ class Life:
                 options.bounds,
                 until,
                 resolve_again=lambda: self._resolve(resource),
+                after_survivor=options.after_survivor,
                 also=also,
             )
             with contextlib.suppress(MovedElsewhere):

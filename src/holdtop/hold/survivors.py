@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Collection
-from itertools import islice
+from typing import Literal
 
 from holdtop.errors import HoldtopError
 from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object
@@ -24,6 +24,8 @@ from holdtop.payload.process import Identity, is_alive
 
 SHELL_LIST = ".gpu-hold-survivors"
 SURVIVORS = ".survivors"
+#: What a taker does while a survivor of an earlier release lives: start with a warning, wait, or refuse.
+Policy = Literal["warn", "wait", "refuse"]
 _SHELL_LINE = re.compile(r"pid=([1-9][0-9]{0,9}) start=(.{0,64}?) cmd=(.*)")
 
 
@@ -46,16 +48,15 @@ def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
     }
     with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS, make=DIRECTORY_MODE) as survivors:
         survivors.replace(f"{ticket.id}.json", json.dumps(said).encode())
-    lines = "".join(_shell_line(entry) for entry in left)
+    lines = "".join(_shell_line(entry.member.identity, entry.member.name) + "\n" for entry in left)
     with contextlib.suppress(OSError, Untrusted):
         append(queue, SHELL_LIST, lines.encode("utf-8", "surrogateescape"))
 
 
-def _shell_line(left: Left) -> str:
-    pid = left.member.identity.pid
-    command = _command_line(pid) or left.member.name
+def _shell_line(identity: Identity, name: str) -> str:
+    command = _command_line(identity.pid) or name
     one_line = "".join(c if c.isprintable() else "?" for c in command)
-    return f"pid={pid} start={started_at(left.member.identity)} cmd={one_line}\n"
+    return f"pid={identity.pid} start={started_at(identity)} cmd={one_line}"
 
 
 def _command_line(pid: int) -> str:
@@ -75,20 +76,25 @@ def started_at(identity: Identity) -> str:
 
 
 def announce(queue: Dir) -> list[str]:
-    """What the previous holders left, one warning each; empties the shell tool's list, as that tool does."""
-    said: list[str] = []
+    """What the previous holders left, one warning each; empties the shell tool's list, as that tool does.
+
+    Whoever lives on is announced from our own records as well: to every taker, not only to the first.
+    """
+    listed: list[str] = []
     with contextlib.suppress(OSError, Untrusted):
         data, _ = queue.read(SHELL_LIST)
-        for line in islice(data.decode("utf-8", "surrogateescape").splitlines(), 100):
-            if form := _SHELL_LINE.fullmatch(line):
-                said.append(
-                    f"::warning::previous holder left pid={form[1]} start={form[2]} cmd={form[3]}"
-                    f" - {_condition(int(form[1]), form[2])}"
-                )
+        listed = data.decode("utf-8", "surrogateescape").splitlines()[:100]
         fd = queue.open(SHELL_LIST, os.O_RDWR)
         os.ftruncate(fd, 0)
         os.close(fd)
-    return said
+    known = (process for record in lasting(queue) for process in record.processes)
+    listed += (_shell_line(Identity(one.pid, one.start_ticks), one.name) for one in known)
+    # One process, one warning: its command line may read otherwise by now.
+    forms = {form.group(1, 2): form for form in map(_SHELL_LINE.fullmatch, listed) if form}
+    return [
+        f"::warning::previous holder left pid={pid} start={start} cmd={form[3]} - {_condition(int(pid), start)}"
+        for (pid, start), form in forms.items()
+    ]
 
 
 def _condition(pid: int, start: str) -> str:
@@ -128,6 +134,14 @@ def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
         released_at=str(said.get("released_at", "")),
         why=", ".join(map(str, why)) if isinstance(why, list) else "",
         processes=tuple(living),
+    )
+
+
+def described(found: Collection[SurvivorRecord]) -> str:
+    """Who lives on, whose they were, and since when nobody holds for them: one clause for each record."""
+    return "; ".join(
+        f"pids {[one.pid for one in record.processes]} of lane {record.lane}, whose token went at {record.released_at}"
+        for record in found
     )
 
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdtop.errors import SurvivorLives
+from holdtop.hold import events, freeing, receipt, recovery, survivors, token
 from holdtop.hold import queue as queues
-from holdtop.hold import receipt, recovery, survivors, token
 from holdtop.hold.custody import Held, other_holds
 from holdtop.hold.files import Dir, writing
 from holdtop.hold.narrate import Narrator
@@ -37,10 +38,11 @@ class Taker:
     resolve_again: Callable[[], Places]
     #: Sleeps for so many seconds at most, and raises when the wait has to end.
     pause: Callable[[OwnTicket, float], None]
+    after_survivor: survivors.Policy = "warn"
     _ghost_since: float | None = None
 
     def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
-        """Take what is free, recover a ghost, or say why neither can be done."""
+        """Take what is free, recover a ghost, or say why neither can be done. Raises ``SurvivorLives``."""
         if found is not None and not found.ghost:
             self._ghost_since = None
             self._say_why(found)
@@ -48,6 +50,8 @@ class Taker:
         name = self.places.token_name
         if found is None:
             self._clear_abandoned(own)
+            if self._deterred(own):
+                return None
             held = self._take(own, lambda data: token.take(token_dir, name, data))
             return self._kept(held) if held else None
         with token.pinned(token_dir, name) as pin:
@@ -85,6 +89,9 @@ class Taker:
             return None
         if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
             survivors.record(own.queue, ghost.ticket, stuck)
+        if self.after_survivor != "warn" and survivors.lasting(own.queue):
+            self._free(own, ghost, ghost.ticket)
+            return None  # the free token is decided about like any other
         name = self.places.token_name
         held = self._take(own, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
         if held is None:
@@ -92,6 +99,26 @@ class Taker:
         held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))
         self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
         return self._kept(held, instead_of=ghost.ticket)
+
+    def _free(self, own: OwnTicket, ghost: TokenFile, ticket: TicketFile) -> None:
+        if freeing.free(self.places, own.queue, ghost, keep=False):
+            recovery.forget(own.queue, ticket)
+            events.record(own.queue, "recovered", ticket.id, by=own.ticket.id, lane=ghost.lane)
+            self.narrator.say(f"freed the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
+
+    def _deterred(self, own: OwnTicket) -> bool:
+        """Whether a survivor keeps this taker waiting. Raises ``SurvivorLives`` when it refuses instead."""
+        living = () if self.after_survivor == "warn" else survivors.lasting(own.queue)
+        if not living:
+            return False
+        text = f"{survivors.described(living)}, still live and may hold device memory"
+        if self.after_survivor == "refuse":
+            raise SurvivorLives(
+                f"{text}; --after-survivor refuse: see 'holdtop status', end them with 'holdtop kill --pid PID"
+                " --reason …' or start with --after-survivor warn"
+            )
+        self.narrator.once(text, f"waiting until they are dead: {text}")
+        return True
 
     def _may_free(self, ghost: TokenFile, left: recovery.Leftovers) -> bool:
         denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]

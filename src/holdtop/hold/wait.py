@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
-from holdtop.hold import events, token
+from holdtop.hold import events, survivors, token
 from holdtop.hold import queue as queues
 from holdtop.hold.custody import Held
 from holdtop.hold.files import Dir
@@ -75,6 +75,7 @@ class Waiter:
     #: ``time.monotonic()`` at which the wait is given up (``-w``); ``None`` for never.
     until: float | None
     resolve_again: Callable[[], Places]
+    after_survivor: survivors.Policy = "warn"
     #: Whether what this run already holds of other resources has to be given up.
     also: Callable[[], End | None] = lambda: None
     _watch: Watch = field(default_factory=Watch)
@@ -91,7 +92,9 @@ class Waiter:
         own = queues.join(queue, self.wish, lies.ticket_id if lies else None)
         self._event(own, "queued", lane=self.wish.lane, where=self.places.said)
         self.narrator.say(f"ticket {own.ticket.id}: {self.places.said}")
-        taker = Taker(self.places, self.wish, self.narrator, self.bounds, self.resolve_again, self._pause)
+        taker = Taker(
+            self.places, self.wish, self.narrator, self.bounds, self.resolve_again, self._pause, self.after_survivor
+        )
         try:
             return self._until_held(own, token_dir, taker)
         except BaseException as error:
@@ -137,7 +140,9 @@ class Waiter:
         found = token.look(token_dir, self.places.token_name)
         holder = found.ticket_id if found else None
         ahead = tuple(t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder)
-        if not ahead or (found is not None and not found.ghost):
+        # Whoever waits for a survivor overtakes nobody: all wait until it is dead, and then in order.
+        deterred = self.after_survivor == "wait" and survivors.lasting(own.queue)
+        if not ahead or deterred or (found is not None and not found.ghost):
             self._free_since = None
         elif self._free_since is None:
             self._free_since = time.monotonic()

@@ -36,10 +36,12 @@ def ghost(scene: Scene) -> Iterator[Flag]:
         elif seen.resource.state == "ghost":
             left = _members(seen)
             severity, clause = _leftovers(left, token, scene.facts)
+            holder = scene.facts.forest.unreaped(token.ticket) if token.ticket else None
+            unreaped = f", though its parent {holder.ppid} has not reaped it," if holder else ""
             yield flag(
                 "ghost",
                 severity,
-                f"the hold of {token.lane} (pid {token.pid}) is dead and its token is still there{clause}",
+                f"the hold of {token.lane} (pid {token.pid}) is dead{unreaped} and its token is still there{clause}",
                 command("recover", view),
                 seen.resource.name,
                 token.ticket_id or view.token_path,
@@ -143,6 +145,8 @@ def stalled_queue(scene: Scene) -> Iterator[Flag]:
         head = next((ticket for ticket in view.tickets if not ticket.dead), None)
         if seen.resource.state != "free" or head is None or not head.locked or not _free_before(seen, scene):
             continue
+        if head.limits.get("after-survivor") == "wait" and view.survivors:
+            continue  # as it was asked to; the survivor has its own flag
         released = clock.since((view.last_receipt or {}).get("at"), now)
         waits = [age for age in (clock.since(head.queued_at, now), released) if age is not None]
         if waits and min(waits) > STALL_TIME:

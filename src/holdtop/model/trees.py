@@ -46,6 +46,11 @@ class Forest:
         stat = self.stats.get(pid)
         return stat if stat and stat.start_ticks == start_ticks and not stat.dead else None
 
+    def unreaped(self, ticket: TicketFile) -> Stat | None:
+        """The ticket's process, if it is dead and its parent does not wait for it."""
+        stat = self.stats.get(ticket.pid)
+        return stat if stat and stat.start_ticks == ticket.start_ticks and stat.dead else None
+
 
 def believed(ticket: TicketFile, records: Mapping[str, Record]) -> Record | None:
     """The ticket's record, when the ticket's author wrote it about this very ticket."""
