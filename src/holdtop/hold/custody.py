@@ -182,6 +182,9 @@ class HoldCustody:
         seconds = time.monotonic() - held.at
         receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
         if denied:
+            # Whoever finds the ghost knows by the record alone that this payload lives.
+            self._members = [left.member for left in denied]
+            self._publish()
             held.event("kept", left=receipt.describe_left(report))
             self.say(
                 f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "

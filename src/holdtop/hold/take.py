@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdtop.errors import SurvivorLives
@@ -22,6 +22,7 @@ from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish, now
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload.ending import Bounds
+from holdtop.payload.members import real_uid
 
 
 class MovedElsewhere(Exception):
@@ -123,8 +124,7 @@ class Taker:
     def _may_free(self, ghost: TokenFile, left: recovery.Leftovers) -> bool:
         denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
         if pids := denied or [identity.pid for identity in left.not_ours]:
-            who = f"uid {ghost.uid} or root"
-            self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {who} may end them")
+            self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {_who(pids)} may end them")
             return False
         assert self._ghost_since is not None
         waited = time.monotonic() - self._ghost_since
@@ -149,9 +149,7 @@ class Taker:
                 survivors.record(own.queue, ticket, left.left)
             if left.not_ours:
                 pids = [identity.pid for identity in left.not_ours]
-                self.narrator.warn(
-                    f"::warning::pids {pids} of it still run, and only uid {ticket.uid} or root may end them"
-                )
+                self.narrator.warn(f"::warning::pids {pids} of it still run, and only {_who(pids)} may end them")
             else:
                 recovery.forget(own.queue, ticket)
 
@@ -186,6 +184,12 @@ class Taker:
             while not _flock(held.lock_fd):
                 self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
                 self.pause(held.ticket, 0.1)
+
+
+def _who(pids: Collection[int]) -> str:
+    """Who may signal these processes: their own account, which for a set-uid program is not the hold's, and root."""
+    uids = sorted({uid for uid in map(real_uid, pids) if uid})
+    return " or ".join([*(f"uid {uid}" for uid in uids), "root"])
 
 
 def _flock(fd: int) -> bool:

@@ -34,7 +34,7 @@ def ghost(scene: Scene) -> Iterator[Flag]:
                 seen.resource.name,
             )
         elif seen.resource.state == "ghost":
-            left = _members(seen)
+            left = _living(seen, scene)
             severity, clause = _leftovers(left, token, scene.facts)
             holder = scene.facts.forest.unreaped(token.ticket) if token.ticket else None
             unreaped = f", though its parent {holder.ppid} has not reaped it," if holder else ""
@@ -261,6 +261,8 @@ def _tokens(scene: Scene) -> Iterator[tuple[Seen, QueueView, TokenFile]]:
             yield seen, view, view.token
 
 
-def _members(seen: Seen) -> tuple[Process, ...]:
+def _living(seen: Seen, scene: Scene) -> tuple[Process, ...]:
+    """Of the payload: a dead process that its parent does not reap is shown in the tree, but nobody has to end it."""
     payload = seen.resource.holder.payload if seen.resource.holder else None
-    return payload.processes if payload else ()
+    processes = payload.processes if payload else ()
+    return tuple(one for one in processes if scene.facts.forest.alive(one.pid, one.start_ticks))

@@ -1,0 +1,89 @@
+"""A member that runs as somebody else in earnest (a set-uid program): never signalled, never forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdtop.payload.process import Identity, is_alive
+from tests.hold.lanes import NAP, Box, until
+from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
+from tests.hold.unkillable import finally_ended, set_uid_helper
+
+__all__ = ["shared"]
+
+BOUNDS = ("--grace", "0.5", "--survive-wait", "1.5")
+
+
+@pytest.fixture
+def working(shared: Box, request: pytest.FixtureRequest) -> Iterator[Identity]:
+    """A hold of one account is over; of its payload a program of root's works on."""
+    pid = shared.state.parent / "pid"
+    pid.touch()
+    pid.chmod(0o666)
+    with set_uid_helper() as as_root:
+        # Its pipes are not the hold's: whoever reads those to their end waits for the hold alone.
+        script = (
+            f"exec >/dev/null 2>&1; sleep {NAP} & exec {' '.join(as_root)} sh -c 'echo $$ > {pid}; exec sleep {NAP}'"
+        )
+        lane = as_account(ONE, shared, "run", *request.param, *BOUNDS, "--lane", "one", "--", "sh", "-c", script)
+        until(lambda: pid.read_text().endswith("\n"))
+        with finally_ended(int(pid.read_text())) as (theirs,):
+            held = status_of(shared, OTHER)
+            assert held["state"] == "held", "the holder lives, whatever signals it may not be sent"
+            if not request.param:
+                lane.terminate()
+            status, errors = said(lane)
+            assert status == (124 if request.param else 143), "as without it"
+            assert "Traceback" not in errors
+            assert f"pid {theirs.pid} (sleep, uid 0) may not be signalled by this account" in errors
+            assert "the token stays" in errors
+            yield theirs
+    assert not is_alive(theirs)
+
+
+def status_of(box: Box, uid: int) -> dict[str, Any]:
+    """The resource and its flags, as this account sees them."""
+    looking = as_account(uid, box, "status", "-r", "gpu", "--json")
+    output, errors = looking.communicate(timeout=30)
+    assert looking.returncode in (1, 3), errors
+    snapshot = json.loads(output)
+    return {**snapshot["resources"][0], "flags": {flag["kind"]: flag for flag in snapshot["flags"]}}
+
+
+def receipts(box: Box) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (box.queue / ".receipts.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("working", [["--max-hold", "1.5"], []], indirect=True, ids=["max-hold", "TERM at once"])
+def test_a_set_uid_member_keeps_the_token_until_its_end(shared: Box, working: Identity) -> None:
+    assert is_alive(working)
+    assert shared.token.exists()
+    (receipt,) = receipts(shared)
+    assert (receipt["verdict"], receipt["released"]) == ("dirty", False)
+    assert [(left["pid"], left["uid"], left["why"]) for left in receipt["left"]] == [(working.pid, 0, "not permitted")]
+    assert any(event["event"] == "kept" for event in shared.events())
+    for uid in (ONE, OTHER):
+        seen = status_of(shared, uid)
+        assert seen["state"] == "ghost", "not free"
+        flag = seen["flags"]["ghost"]
+        assert (flag["severity"], flag["pids"]) == ("critical", [working.pid])
+        assert "root must" in flag["text"]
+        assert flag["remedy"].startswith("holdtop recover")
+        status, errors = said(as_account(uid, shared, "run", *BOUNDS, "-w", "3", "--", "true"))
+        assert status == 121
+        assert f"pids [{working.pid}] of the dead hold still run, and only root may end them" in errors
+    freed = shared.verb("recover", "--yes", "--reason", "its program still works", "--grace", "0.2")
+    assert freed.returncode in (5, 6)
+    assert str(working.pid) in freed.stdout + freed.stderr
+    assert is_alive(working), "root's powers are not the record's author's"
+    os.kill(working.pid, 9)
+    until(lambda: not is_alive(working))
+    status, errors = said(as_account(OTHER, shared, "run", *BOUNDS, "--", "true"))
+    assert status == 0, errors
+    assert "stale token" in errors
+    assert shared.leftovers() == []
