@@ -156,6 +156,15 @@ def test_nobody_is_kept_on_a_guess(leaving: Leaving, devices: Devices, stranger:
     assert leaving.state.leftovers() == []
 
 
+def test_a_recorded_process_table_spares_nobody(state: Box, tmp_path: Path) -> None:
+    """There the daemon has nothing open, and so has nobody else."""
+    recording = {**os.environ, "HOLDTOP_PROC": str(tmp_path)}
+    status, errors = ended(state.run("sh", "-c", f"setsid -f sleep {NAP}; exit 3", options=KEEP, env=recording))
+    assert status == 3
+    assert "no daemon is kept" in errors
+    assert sleepers() == []
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Path]:
     """A container engine that runs before any hold, and the directory of its client: ``docker``."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from holdtop.payload.process import Identity, is_alive
-from tests.hold.lanes import NAP, Box, until
+from tests.hold.lanes import NAP, Box, sleepers, until
 from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
 from tests.hold.unkillable import finally_ended, set_uid_helper
 
@@ -57,6 +60,40 @@ def status_of(box: Box, uid: int) -> dict[str, Any]:
 
 def receipts(box: Box) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (box.queue / ".receipts.jsonl").read_text().splitlines()]
+
+
+def kill_both(lane: subprocess.Popen[str], keeper: int) -> None:
+    os.kill(keeper, signal.SIGSTOP)
+    lane.kill()
+    os.kill(keeper, signal.SIGKILL)
+    lane.wait()
+
+
+@pytest.mark.parametrize("uid", [ONE, 0, OTHER])
+def test_a_ghost_about_which_nothing_can_be_proved(shared: Box, uid: int) -> None:
+    """All that is on record of it is dead. Its own account and root free it; any other waits for the bound first."""
+    lane = as_account(ONE, shared, "run", "--lane", "one", "--", "sh", "-c", f"exec >/dev/null 2>&1; sleep {NAP}")
+    started = shared.until_running()
+    with finally_ended(started["root_pid"]) as (root,):
+        kill_both(lane, started["keeper_pid"])
+    for pid in sleepers():
+        os.kill(pid, 9)
+    assert not is_alive(root)
+    before = time.monotonic()
+    status, errors = said(as_account(uid, shared, "run", "--grace", "0.5", "--survive-wait", "3", "--", "true"))
+    assert status == 0, errors
+    assert "stale token" in errors
+    if uid == OTHER:
+        assert time.monotonic() - before >= 3
+    ghost, own = receipts(shared)
+    assert (ghost["ticket"], ghost["reason"], ghost["lane"]) == (started["ticket"], "recovered", "one")
+    assert (ghost["verdict"], ghost["proof"], ghost["left"], ghost["released"]) == ("unknown", None, [], True)
+    assert f"the last release ({started['ticket']}) was unknown" in errors
+    assert own["verdict"] == "clean"
+    assert shared.leftovers() == []
+    for pipe in (lane.stdout, lane.stderr):
+        assert pipe
+        pipe.close()
 
 
 @pytest.mark.parametrize("working", [["--max-hold", "1.5"], []], indirect=True, ids=["max-hold", "TERM at once"])

@@ -13,13 +13,19 @@ _NODES = ("/dev/dri", "/dev/kfd", "/dev/accel")
 
 
 def device_use(resources: Collection[str]) -> DeviceUse | None:
-    """Who has the device of these resources open; of any resource when none of them names a device."""
-    if "HOLDTOP_PROC_OVERLAY" not in os.environ and not any(map(os.path.exists, _NODES)):
+    """Who has the device of these resources open; of any resource when none of them names a device.
+
+    ``None`` when it cannot be looked into.
+    """
+    if not {"HOLDTOP_PROC", "HOLDTOP_PROC_OVERLAY"} & os.environ.keys() and not any(map(os.path.exists, _NODES)):
         return DeviceUse()
     from holdtop.sources import users
     from holdtop.sources.roots import Roots
 
-    uses = users.scan(Roots.from_environ())
+    roots = Roots.from_environ()
+    if not roots.live:
+        return None  # a recording knows nothing of this payload
+    uses = users.scan(roots)
     wanted = {"gpu", "npu"}.intersection(resources) or {"gpu", "npu"}
     found = (Identity(user.pid, user.start_ticks) for user in uses.users.values() if user.resources & wanted)
     return DeviceUse(frozenset(found), frozenset(uses.denied))

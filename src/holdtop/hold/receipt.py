@@ -30,15 +30,17 @@ def verdict(report: Report) -> Verdict:
     return "clean" if report.proof and not report.suspects else "unknown"
 
 
-def write(queue: Dir, ticket: TicketFile, report: Report, status: int, held_seconds: float, released: bool) -> None:
-    """Append one receipt; never raises."""
+def write(
+    queue: Dir, ticket: TicketFile, report: Report, status: int | None, held_seconds: float | None, released: bool
+) -> None:
+    """Append one receipt; never raises. ``None``: nobody was there to know."""
     said = {
         "at": now(),
         "ticket": ticket.id,
         "lane": ticket.lane,
         "reason": report.end.reason,
         "status": status,
-        "held_seconds": round(held_seconds, 3),
+        "held_seconds": None if held_seconds is None else round(held_seconds, 3),
         "verdict": verdict(report),
         "proof": report.proof,
         "released": released,

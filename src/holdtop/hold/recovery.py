@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdtop.hold import queue as queues
-from holdtop.hold import record, stop
+from holdtop.hold import receipt, record, stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
 from holdtop.payload.cgroup import Cgroup
-from holdtop.payload.custody import Fate, Left, Member
+from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
 from holdtop.payload.process import Identity, is_alive
@@ -34,10 +34,11 @@ class Leftovers:
     not_ours: tuple[Identity, ...] = ()
 
 
-def forget(queue: Dir, ghost: TicketFile) -> None:
-    """Remove what a dead hold would have removed at its release, as far as it can be.
+def forget(queue: Dir, ghost: TicketFile, left: Leftovers) -> None:
+    """Remove what a dead hold would have removed at its release, as far as it can be, and write its receipt.
 
-    A token's content may name anybody's ticket: only a dead one of the same nonce goes.
+    That one is never ``clean``: there was no subreaper whose word could prove it. A token's content may name
+    anybody's ticket: only a dead one of the same nonce goes.
     """
     with contextlib.suppress(OSError, Untrusted):
         there = tickets.read(queue, ghost.id)
@@ -46,6 +47,8 @@ def forget(queue: Dir, ghost: TicketFile) -> None:
         queue.remove(ghost.id)
     record.remove(queue, ghost.id)
     stop.withdraw(queue, ghost.id)
+    report = Report(End("recovered", None), None, left.fates, left.left, suspects=None)
+    receipt.write(queue, ghost, report, status=None, held_seconds=None, released=True)
 
 
 def run_mark(ticket: TicketFile) -> str:

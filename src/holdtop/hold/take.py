@@ -60,11 +60,11 @@ class Taker:
             same = pin and ghost and ghost.ghost and (ghost.device, ghost.inode) == (pin.st_dev, pin.st_ino)
             return self._recover(own, token_dir, ghost) if ghost and same else None
 
-    def _kept(self, held: Held, *, instead_of: TicketFile | None = None) -> Held:
+    def _kept(self, held: Held, *recovered: tuple[TicketFile, recovery.Leftovers]) -> Held:
         """What follows the take; whatever goes wrong in it gives the token back."""
         try:
-            if instead_of:
-                recovery.forget(held.queue, instead_of)
+            for ghost, left in recovered:
+                recovery.forget(held.queue, ghost, left)
             self._check(held)
         except BaseException:
             held.give_back()
@@ -91,7 +91,7 @@ class Taker:
         if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
             survivors.record(own.queue, ghost.ticket, stuck)
         if self.after_survivor != "warn" and survivors.lasting(own.queue):
-            self._free(own, ghost, ghost.ticket)
+            self._free(own, ghost, ghost.ticket, left)
             return None  # the free token is decided about like any other
         name = self.places.token_name
         held = self._take(own, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
@@ -99,13 +99,14 @@ class Taker:
             return None
         held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))
         self.narrator.say(f"took over the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
-        return self._kept(held, instead_of=ghost.ticket)
+        return self._kept(held, (ghost.ticket, left))
 
-    def _free(self, own: OwnTicket, ghost: TokenFile, ticket: TicketFile) -> None:
+    def _free(self, own: OwnTicket, ghost: TokenFile, ticket: TicketFile, left: recovery.Leftovers) -> None:
         if freeing.free(self.places, own.queue, ghost, keep=False):
-            recovery.forget(own.queue, ticket)
+            self._ghost_since = None
             events.record(own.queue, "recovered", ticket.id, by=own.ticket.id, lane=ghost.lane)
             self.narrator.say(f"freed the stale token of lane {ghost.lane} (pid {ghost.pid}, dead)")
+            recovery.forget(own.queue, ticket, left)
 
     def _deterred(self, own: OwnTicket) -> bool:
         """Whether a survivor keeps this taker waiting. Raises ``SurvivorLives`` when it refuses instead."""
@@ -144,14 +145,15 @@ class Taker:
         """The token is free, but not because its holder released it: end what that one left, or say who may."""
         for ticket in recovery.abandoned(own.queue, None):
             left = self._end_leftovers(own, ticket)
-            self.narrator.say(f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody")
-            if left.left:
+            said = f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody"
+            new = self.narrator.once(ticket.id, said)
+            if left.left and new:
                 survivors.record(own.queue, ticket, left.left)
-            if left.not_ours:
+            if not left.not_ours:
+                recovery.forget(own.queue, ticket, left)
+            elif new:
                 pids = [identity.pid for identity in left.not_ours]
                 self.narrator.warn(f"::warning::pids {pids} of it still run, and only {_who(pids)} may end them")
-            else:
-                recovery.forget(own.queue, ticket)
 
     def _say_why(self, found: TokenFile) -> None:
         if found.kind == "garbled":

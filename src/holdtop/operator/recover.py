@@ -86,7 +86,7 @@ def _recover(deed: Deed, view: QueueView) -> Done:
     if not freeing.free(deed.places, deed.queue, token, keep=token.kind == "garbled"):
         raise RefusedError(f"{view.token_path} is another token now: look again")
     for ticket in dead:
-        recovery.forget(deed.queue, ticket)
+        recovery.forget(deed.queue, ticket, left)
     events.record(deed.queue, "recovered", token.ticket_id or "", by="operator", lane=token.lane, ended=len(left.fates))
     return Done(5 if stuck else 0, _freed(view, stuck), steps, returned(deed.targets, steps))
 
