@@ -131,19 +131,20 @@ def test_a_taker_may_wait_for_a_survivors_death(state: Box, tmp_path: Path) -> N
             options = ["--after-survivor", "wait", "--lane", name]
             waiters.append(state.run("sh", "-c", f"echo {name} >> {order}", options=options))
             until(lambda name=name: any(f"-{waiters[-1].pid}" in ticket for ticket in state.tickets()))  # type: ignore[misc]
-        # Longer than a head that does not take is waited for.
-        time.sleep(HEAD_PATIENCE + 1)
-        assert not order.exists()
-        assert not state.token.exists(), "no token is made and given back"
         passing, errors = ended(state.run("true"))
         assert passing == 0, "whoever does not wait for the survivor goes first after a while"
         assert "going first" in errors
+        # Longer than a head that does not take is waited for.
+        time.sleep(HEAD_PATIENCE + 1)
+        assert not order.exists()
+        assert not any(e["event"] == "taken" for e in state.events() if e["ticket"] in state.tickets())
         assert "stalled-queue" not in flags(state)
         ice.thaw()
         until(lambda: not is_alive(root))
         said = [ended(waiter) for waiter in waiters]
     assert [status for status, _ in said] == [0, 0]
     assert order.read_text().split() == ["one", "two"]
+    assert "going first" not in said[1][1], "of two that wait for the survivor none is ahead of its turn"
     assert said[0][1].count(f"waiting until they are dead: pids [{root.pid}] of lane first") == 1
     assert state.leftovers() == []
 
