@@ -91,6 +91,7 @@ def test_a_stopped_member_hears_term(state: Box, tmp_path: Path, contain: str, d
         (f"(trap '' TERM; setsid sleep {NAP}) & sleep {NAP}", ["--max-hold", "1"], 124),
         (f"sleep {NAP} & exit 7", [], 7),
     ],
+    ids=["deaf", "left by the root"],
 )
 def test_a_pipe_kept_open_by_a_grandchild_delays_nothing(
     state: Box, command: str, options: list[str], expected: int
