@@ -16,7 +16,7 @@ from tests.hold.lanes import HOLDTOP, NAP, Box, until
 from tests.hold.test_limits import Sensors
 
 GRACE, SURVIVE_WAIT, MAX_HOLD = 1.1, 1.3, 4.0
-#: None of the defaults: whoever goes by those is far too late.
+#: None of the defaults. By the default survive wait an end outlasts the patience of ``over``; a longer grace does not.
 BOUNDS = ("--grace", str(GRACE), "--survive-wait", str(SURVIVE_WAIT))
 #: One that hears TERM, says so and works on; one that sleeps; and a root that leaves when it is told to.
 ROOT = f"""
