@@ -111,6 +111,8 @@ class Ending:
             self._signal(found, due)
             if self.reaper is None:
                 self._still = not self._hunt(found, due, STILL_FOR)
+                if self._still and not found.members:
+                    continue  # the second look, at once: waiting may be given up
             elif due == Signals.SIGKILL and (len(self._seen) > before or not found.members):
                 self._hunt(found, due, HUNT_FOR)
             limit = kill_at if now < kill_at else give_up
