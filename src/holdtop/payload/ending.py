@@ -16,11 +16,15 @@ from signal import Signals
 
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
-from holdtop.payload.members import Found, Scope, find, recorded
+from holdtop.payload.members import Found, Scope, find, newborn, recorded
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 
 #: After KILL, this long until processes that we may not signal are given up, in seconds.
 DENIED_WAIT = 1.0
+#: Where the kernel gives no proof: for so long nothing with the mark may start, in seconds.
+STILL_FOR = 0.25
+#: How long the next member to start is waited for, when KILL does not catch up with them, in seconds.
+HUNT_FOR = 0.05
 
 
 #: A child that the kernel counts and ``/proc`` hides (hidepid, and another account's program).
@@ -88,7 +92,8 @@ class Ending:
     _seen: dict[Identity, Member] = field(default_factory=dict)
     _sent: dict[Identity, str] = field(default_factory=dict)
     _denied: set[Identity] = field(default_factory=set)
-    _empty_looks: int = 0
+    #: Without a reaper: no member has started for a while before the last look.
+    _still: bool = False
 
     def run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         """Fates of what ended, what is left, and the proof. ``wait(seconds)`` may return early."""
@@ -96,14 +101,20 @@ class Ending:
         give_up = kill_at + self.bounds.survive_wait
         pause = 0.002
         while True:
+            due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
+            before = len(self._seen)
             found, over = self._look()
             now = time.monotonic()
             denied = self._denied.issuperset(member.identity for member in found.members)
             if over or now >= give_up or (found.members and denied and now >= kill_at + DENIED_WAIT):
                 return self._conclude(found)
-            self._signal(found, Signals.SIGKILL if now >= kill_at else Signals.SIGTERM)
-            if self.reaper is None and self._empty_looks:
-                continue  # the second look, at once
+            self._signal(found, due)
+            if self.reaper is None:
+                self._still = not self._hunt(found, due, STILL_FOR)
+                if self._still and not found.members:
+                    continue  # the second look, at once: waiting may be given up
+            elif due == Signals.SIGKILL and (len(self._seen) > before or not found.members):
+                self._hunt(found, due, HUNT_FOR)
             limit = kill_at if now < kill_at else give_up
             wait(max(0.0, min(pause, limit - now)))
             pause = min(pause * 2, 0.1) if found.members else 0.002
@@ -118,17 +129,26 @@ class Ending:
         for member in found.members:
             self._seen[member.identity] = member  # the newest: a name changes with an exec
         if found.members:
-            self._empty_looks = 0
             return found, False
-        self._empty_looks += 1
         if self.reaper is None:
-            # No kernel's word is to be had; a second empty look catches what forked under the first.
-            return found, self._empty_looks >= 2 and not self._populated(found)
+            return found, self._still and not self._populated(found)
         died = self.reaper.reap()
         if found.spared:
             # No ECHILD is to be had; but a fork chain that the look missed has lost a link to us meanwhile.
             return found, not died
         return found, self.reaper.childless and not self._populated(found)
+
+    def _hunt(self, found: Found, signum: Signals, seconds: float) -> bool:
+        """Signal the next member that starts, the moment it does; False when none does.
+
+        A whole look can take longer than a link of a fork chain lives: what it finds is dead before it is signalled,
+        or before it is asked for its mark. So an empty look is no proof either.
+        """
+        for prey in newborn(self.scope, found, time.monotonic() + seconds, self.other_holds):
+            self._seen[prey.identity] = prey
+            self._signal(replace(found, members=(prey,), sole=()), signum)
+            return True
+        return False
 
     def _populated(self, found: Found) -> bool:
         """Whether the cgroups that were made for this payload have anybody left to be ended."""
@@ -176,9 +196,9 @@ class Ending:
     def _whole_group_is_ours(member: Member, found: Found, ours: Collection[int]) -> bool:
         stats = found.table.stats
         stat = stats.get(member.identity.pid)
-        return stat is not None and all(
-            other.pid in ours or other.dead for other in stats.values() if other.pgrp == stat.pgrp
-        )
+        if stat is None or stat.identity != member.identity:
+            return False
+        return all(other.pid in ours or other.dead for other in stats.values() if other.pgrp == stat.pgrp)
 
     def _conclude(self, found: Found) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         living = {member.identity: member for member in found.members}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from holdtop.payload.cgroup import Cgroup, path_of
 from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
-from holdtop.payload.process import Identity, ProcessTable, Stat, is_alive
+from holdtop.payload.process import Identity, ProcessTable, Stat, ancestry, born, is_alive
 
 RUN_MARK = "HOLDTOP_RUN"
 
@@ -93,8 +93,9 @@ def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     members = [member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
     members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), others)]
     _remember(scope, members)
-    ours = {member.identity.pid for member in members}
-    sole = (group for group, pids in listed.items() if not mine & pids and pids & table.stats.keys() <= ours)
+    # Who died since the group was read is nobody's: of a fork chain there is always one.
+    strangers = {pid for pid, stat in table.stats.items() if not stat.dead} - {one.identity.pid for one in members}
+    sole = (group for group, pids in listed.items() if pids.isdisjoint(mine | strangers))
     return Found(
         tuple(members),
         tuple(Left(member(stat, ways[stat.pid]), spared[stat.pid]) for stat in living if stat.pid in spared),
@@ -149,21 +150,32 @@ def _marked(
     scope: Scope, table: ProcessTable, known: Collection[int], other_holds: Callable[[], set[int]]
 ) -> Iterator[Stat]:
     """Processes that nothing better has found and that carry this run's mark."""
-    hits = [
-        stat
-        for stat in table.stats.values()
-        if stat.start_ticks >= scope.root.start_ticks
-        and stat.pid not in known
-        and not stat.dead
-        and has_mark(stat.pid, scope.run)
-        and real_uid(stat.pid) == scope.uid
-    ]
+    hits = [stat for stat in table.stats.values() if stat.pid not in known and _is_marked(scope, stat)]
     if not hits:
         return
     others = other_holds()
     for stat in hits:
         if others.isdisjoint((stat.pid, *table.ancestors(stat.pid), *table.descendants(stat.pid))):
             yield stat
+
+
+def _is_marked(scope: Scope, stat: Stat) -> bool:
+    return (
+        stat.start_ticks >= scope.root.start_ticks
+        and not stat.dead
+        and has_mark(stat.pid, scope.run)
+        and real_uid(stat.pid) == scope.uid
+    )
+
+
+def newborn(scope: Scope, found: Found, until: float, other_holds: Callable[[], Collection[int]]) -> Iterator[Member]:
+    """Members that start before ``until``, told while they live: a link of a fork chain is gone after a whole look."""
+    spared = {left.member.identity.pid for left in found.spared}
+    not_ours = {*spared, *other_holds()} - {*found.table.ancestors(os.getpid())}
+    for stat in born(until):
+        line = (stat.pid, *ancestry(stat))
+        if not_ours.isdisjoint(line) and (scope.reaper in line or _is_marked(scope, stat)):
+            yield member(stat, "descent" if scope.reaper in line else "marker")
 
 
 def has_mark(pid: int, run: str) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,6 +98,30 @@ def scan() -> dict[int, Stat]:
                 if stat := read_stat(int(entry)):
                     table[stat.pid] = stat
     return table
+
+
+def born(until: float) -> Iterator[Stat]:
+    """Each process that starts before ``until`` (CLOCK_MONOTONIC), a millisecond or two after its start.
+
+    One pass over all of ``/proc`` can take longer than a link of a fork chain lives.
+    """
+    known = {*os.listdir("/proc")}
+    while time.monotonic() < until:
+        now = {*os.listdir("/proc")}
+        for entry in filter(str.isdigit, now - known):
+            with contextlib.suppress(UnreadableProcess):
+                if stat := read_stat(int(entry)):
+                    yield stat
+        known = now
+        time.sleep(0.001)
+
+
+def ancestry(stat: Stat) -> Iterator[int]:
+    """The pids above a process, nearest first, as far as they can be read now."""
+    with contextlib.suppress(UnreadableProcess):
+        while stat.ppid > 0 and (parent := read_stat(stat.ppid)):
+            yield parent.pid
+            stat = parent
 
 
 def own_identity() -> Identity:
