@@ -1,4 +1,4 @@
-"""A state directory for each test of the hold, and terminals that are closed after it."""
+"""A state directory and sensors for each test of the hold, and terminals that are closed after it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hold.lanes import Box
+from tests.hold.sensors import Sensors
 from tests.hold.typist import Typist
 
 
@@ -16,6 +17,11 @@ def state(tmp_path: Path) -> Box:
     directory = tmp_path / "state"
     directory.mkdir(mode=0o2770)
     return Box(directory)
+
+
+@pytest.fixture
+def sensors(tmp_path: Path) -> Sensors:
+    return Sensors(tmp_path)
 
 
 @pytest.fixture

@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdtop.sources import host
+from holdtop.sources.roots import Roots
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.sensors import Sensors
 
 
-class Sensors:
-    """A box's sensors as files that a test rewrites."""
-
-    def __init__(self, top: Path) -> None:
-        self.overlay, self.sys = top / "overlay", top / "sys"
-        self.chip = self.sys / "class/hwmon/hwmon3"
-        self.overlay.mkdir()
-        self.chip.mkdir(parents=True)
-        self.memory(60)
-        (self.chip / "name").write_text("k10temp\n")
-        (self.chip / "temp2_label").write_text("Tctl\n")
-        (self.chip / "temp1_label").write_text("Tdie\n")
-        self.heat(50)
-
-    def _write(self, path: Path, text: str) -> None:
-        aside = path.with_name(".aside")
-        aside.write_text(text)
-        aside.rename(path)
-
-    def memory(self, gib: float) -> None:
-        self._write(self.overlay / "meminfo", f"MemTotal: 131072000 kB\nMemAvailable: {int(gib * (1 << 20))} kB\n")
-
-    def heat(self, tctl: float, tdie: float = 40) -> None:
-        self._write(self.chip / "temp2_input", f"{int(tctl * 1000)}\n")
-        self._write(self.chip / "temp1_input", f"{int(tdie * 1000)}\n")
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {**os.environ, "HOLDTOP_PROC_OVERLAY": str(self.overlay), "HOLDTOP_SYS": str(self.sys)}
-
-
-@pytest.fixture
-def sensors(tmp_path: Path) -> Sensors:
-    return Sensors(tmp_path)
+def warnings(state: Box) -> list[str]:
+    return [event["text"] for event in state.events() if event["event"] == "warned"]
 
 
 def test_memory_under_the_floor_ends_the_tree(state: Box, sensors: Sensors) -> None:
@@ -78,13 +52,14 @@ def test_only_tctl_counts_and_an_absurd_value_is_no_heat(state: Box, sensors: Se
     time.sleep(4)
     assert lane.poll() is None
     sensors.heat(65273)
-    time.sleep(4)
+    until(lambda: warnings(state))
     assert lane.poll() is None
     sensors.heat(96.5)
     status, errors = ended(lane)
     assert status == 123
     assert "Tctl 96.5 C" in errors
-    assert "blind" in errors, "the absurd value was said to be none"
+    (blind, *_) = warnings(state)
+    assert "blind: temp2_input says 65273, which is not plausible" in blind
 
 
 def test_a_sensor_that_moves_is_found_again(state: Box, sensors: Sensors) -> None:
@@ -97,7 +72,7 @@ def test_a_sensor_that_moves_is_found_again(state: Box, sensors: Sensors) -> Non
 
 
 def test_a_sensor_that_vanishes_is_said_and_ends_nothing(state: Box, sensors: Sensors) -> None:
-    lane = state.run("sleep", NAP, options=["--mem-abort-gib", "8", "--max-hold", "6"], env=sensors.environ)
+    lane = state.run("sleep", NAP, options=["--mem-abort-gib", "8", "--max-hold", "9"], env=sensors.environ)
     state.until_running()
     (sensors.overlay / "meminfo").write_text("MemTotal: 1 kB\n")
     status, errors = ended(lane)
@@ -105,7 +80,33 @@ def test_a_sensor_that_vanishes_is_said_and_ends_nothing(state: Box, sensors: Se
     assert errors.count("is blind") == 1
 
 
-@pytest.mark.parametrize("limit", [["--tctl-abort", "95"], ["--mem-abort-gib", "8"]])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "",
+        "garbage",
+        "MemTotal: 8 kB\n",
+        "MemAvailable: 900 kB\n",
+        "MemTotal: 131072000 kB\nMemAvailable: -1 kB\n",
+        "MemTotal: 131072000 kB\nMemAvailable: 131072001 kB\n",
+        "MemTotal: 0 kB\nMemAvailable: 0 kB\n",
+        "x" * 10_000_000,
+        Path("/proc/self/mem"),  # EIO
+        Path("/"),  # EISDIR
+        Path("/nowhere"),
+    ],
+)
+def test_memory_that_cannot_be_is_unknown(sensors: Sensors, fault: str | Path) -> None:
+    """Neither little nor plenty: every limit would act on it."""
+    meminfo = sensors.overlay / "meminfo"
+    meminfo.unlink()
+    meminfo.write_text(fault) if isinstance(fault, str) else meminfo.symlink_to(fault)
+    reading = host.memory(Roots(overlay=str(sensors.overlay)))["mem_available_bytes"]
+    assert reading.value is None
+    assert reading.why
+
+
+@pytest.mark.parametrize("limit", [["--tctl-abort", "95"], ["--tctl-pause", "90"], ["--mem-abort-gib", "8"]])
 def test_a_limit_without_a_sensor_refuses_the_start(state: Box, sensors: Sensors, limit: list[str]) -> None:
     (sensors.chip / "temp2_label").unlink()
     (sensors.overlay / "meminfo").write_text("garbage")
@@ -165,7 +166,7 @@ def test_guard_limits_and_contains_without_a_queue(box: Path, sensors: Sensors) 
 
 
 def test_what_is_armed_is_written_down(state: Box, sensors: Sensors) -> None:
-    options = ["--mem-abort-gib", "8", "--tctl-abort", "95.5", "--max-hold", "2h"]
+    options = ["--mem-abort-gib", "8", "--tctl-abort", "95.5", "--tctl-pause", "90", "--max-hold", "2h"]
     lane = state.run("sleep", NAP, options=options, env=sensors.environ)
     state.until_running()
     taken = next(event for event in state.events() if event["event"] == "taken")
@@ -175,6 +176,48 @@ def test_what_is_armed_is_written_down(state: Box, sensors: Sensors) -> None:
         "max-hold": "7200s",
         "mem-abort-gib": "8GiB",
         "tctl-abort": "95.5C",
+        "tctl-pause": "90C",
+    }
+    (record,) = (state.queue / ".record").iterdir()
+    tctl = str(sensors.chip / "temp2_input")
+    assert json.loads(record.read_text())["sensors"] == {
+        "mem-abort-gib": str(sensors.overlay / "meminfo"),
+        "tctl-abort": tctl,
+        "tctl-pause": tctl,
     }
     lane.terminate()
     ended(lane)
+
+
+@pytest.fixture
+def frozen_threads() -> Iterator[Path]:
+    """A v1 freezer's list of threads: a frozen one is ended by nothing, like one that is stuck in a driver."""
+    freezer = Path("/sys/fs/cgroup/freezer")
+    if os.geteuid() != 0 or not (freezer / "cgroup.procs").exists():
+        pytest.skip("needs root: freezes a thread with the v1 freezer")
+    made = freezer / f"holdtop-test-{os.getpid()}-{time.monotonic_ns()}"
+    made.mkdir()
+    (made / "freezer.state").write_text("FROZEN")
+    yield made / "tasks"
+    (made / "freezer.state").write_text("THAWED")
+    until(lambda: not (made / "tasks").read_text())
+    made.rmdir()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_thread_that_nothing_ends_keeps_no_hold(
+    state: Box, sensors: Sensors, frozen_threads: Path, killed: bool
+) -> None:
+    options = ["--mem-abort-gib", "8", "--max-hold", "6", "--grace", "1", "--survive-wait", "3"]
+    # A killed process closes nothing before its last thread is gone: its pipes would stay open.
+    where = {"stderr": subprocess.DEVNULL} if killed else {}
+    lane = state.run("sleep", NAP, options=options, env=sensors.environ, **where)
+    keeper = state.until_running()["keeper_pid"]
+    (thread,) = until(lambda: {int(tid) for tid in os.listdir(f"/proc/{keeper}/task")} - {keeper})
+    frozen_threads.write_text(str(thread))
+    if killed:
+        os.kill(keeper, signal.SIGKILL)
+    status, errors = ended(lane, 40)
+    assert status == (125 if killed else 124), errors
+    assert sleepers() == []
+    assert state.leftovers() == []

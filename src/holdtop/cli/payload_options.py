@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
-from functools import partial
 
-from holdtop.cli import types
+from holdtop.cli import probes, types
 from holdtop.errors import HoldError, UsageError
 from holdtop.hold.narrate import Narrator
 from holdtop.payload.containment import MODES
 from holdtop.payload.ending import Bounds
-from holdtop.payload.limits import Limit, Limits, Sample
-
-GIB = float(1 << 30)
+from holdtop.payload.limits import HYSTERESIS, Limit, Limits, PauseLimit
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("--max-hold", type=types.positive_duration, metavar="DURATION", help="end the payload after this")
     option("--mem-abort-gib", type=types.positive_number, metavar="GIB", help="end it when MemAvailable stays below")
-    option("--tctl-abort", type=types.positive_number, metavar="C", help="end it when Tctl stays at or above")
+    option("--tctl-abort", type=types.celsius, metavar="C", help="end it when Tctl stays at or above")
+    option(
+        "--tctl-pause",
+        type=types.celsius,
+        metavar="C",
+        help=f"pause it when Tctl stays at or above, until it stays {HYSTERESIS:g} C below; max-hold goes on",
+    )
     option(
         "--sensor-missing",
         choices=("refuse", "warn"),
@@ -80,41 +83,40 @@ def die_with_parent(args: argparse.Namespace) -> bool:
 
 
 def limits(args: argparse.Namespace, prefix: str, narrator: Narrator) -> Limits:
-    """The limits that were asked for, each with a sensor that has answered once. Raises ``HoldError``."""
-    asked = []
-    if floor := args.mem_abort_gib or _gib(prefix):
-        asked.append(Limit("mem-abort-gib", floor, "MemAvailable", "GiB", False, 122, _memory))
-    if args.tctl_abort:
-        asked.append(Limit("tctl-abort", args.tctl_abort, "Tctl", "C", True, 123, _tctl))
-    return Limits(tuple(filter(partial(_has_sensor, args.sensor_missing, narrator), asked)))
+    """The limits that were asked for, each with a sensor that has answered once.
+
+    Raises ``UsageError`` when they contradict each other, ``HoldError`` when one has no sensor.
+    """
+    floor, ceiling, pause = args.mem_abort_gib or _gib(prefix), args.tctl_abort, args.tctl_pause
+    if pause and ceiling and pause >= ceiling:
+        raise UsageError(f"--tctl-pause {pause:g} must be below --tctl-abort {ceiling:g}, which ends the payload")
+    rules: list[Limit | PauseLimit] = []
+    if floor:
+        memory = probes.memory()
+        rules.append(Limit(name="mem-abort-gib", threshold=floor, sensor=memory, ceiling=False, status=122))
+    if ceiling or pause:
+        tctl = probes.tctl()
+        if ceiling:
+            rules.append(Limit(name="tctl-abort", threshold=ceiling, sensor=tctl, ceiling=True, status=123))
+        if pause:
+            rules.append(PauseLimit(name="tctl-pause", threshold=pause, sensor=tctl))
+    return _with_sensors(Limits(tuple(rules)), args.sensor_missing, narrator)
 
 
-def _has_sensor(missing: str, narrator: Narrator, limit: Limit) -> bool:
-    sample = limit.first()
-    if sample.value is not None:
-        narrator.say(f"{limit.what} is {sample.value:.1f} {limit.unit} ({sample.said}); limit {limit.threshold:g}")
-        return True
-    if missing == "refuse":
-        raise HoldError(f"--{limit.name} has no sensor: {sample.said} (--sensor-missing warn starts without it)")
-    narrator.warn(f"::warning::--{limit.name} is off: {sample.said}")
-    return False
-
-
-def _memory() -> Sample:
-    from holdtop.sources import host
-    from holdtop.sources.roots import Roots
-
-    reading = host.memory(Roots.from_environ())["mem_available_bytes"]
-    value = None if reading.value is None else reading.value / GIB
-    return Sample(value, reading.why or reading.source or "")
-
-
-def _tctl() -> Sample:
-    from holdtop.sources import host
-    from holdtop.sources.roots import Roots
-
-    reading = host.tctl(Roots.from_environ().sys)
-    return Sample(reading.value, reading.why or reading.source or "")
+def _with_sensors(asked: Limits, missing: str, narrator: Narrator) -> Limits:
+    """Those whose sensor answers."""
+    blind = []
+    for sensor in asked.sensors:
+        sample = sensor.first()
+        if sample.value is not None:
+            narrator.say(f"{sensor.what} is {sample.value:.1f} {sensor.unit} ({sample.said})")
+        elif missing == "refuse":
+            flags = asked.flags(sensor)
+            raise HoldError(f"{flags}: no sensor: {sample.said} (--sensor-missing warn starts without it)")
+        else:
+            narrator.warn(f"::warning::{asked.flags(sensor)}: off, no sensor: {sample.said}")
+            blind.append(sensor)
+    return Limits(tuple(rule for rule in asked.armed if rule.sensor not in blind))
 
 
 def _gib(prefix: str) -> float:

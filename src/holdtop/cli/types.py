@@ -57,6 +57,16 @@ def positive_number(text: str) -> float:
     return value
 
 
+def celsius(text: str) -> float:
+    """A temperature in degrees Celsius that a sensor can show: beyond it a limit would be armed and never act."""
+    from holdtop.sources.host import PLAUSIBLE
+
+    value = positive_number(text)
+    if value > PLAUSIBLE[1]:
+        raise argparse.ArgumentTypeError(f"{text!r}: above {PLAUSIBLE[1]} C a reading is taken for a sensor's fault")
+    return value
+
+
 def cpus(text: str) -> frozenset[int]:
     """``0-3,8`` is a list; a plain number is how many. Raises ``ArgumentTypeError``."""
     mine = sorted(os.sched_getaffinity(0))

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from holdtop.errors import HoldtopError
 from holdtop.hold import events, receipt, record, stop, survivors
@@ -18,7 +19,7 @@ from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
 from holdtop.payload.containment import Place
-from holdtop.payload.custody import End, Member, Report, SeenCgroup, names
+from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
@@ -92,13 +93,11 @@ class HoldCustody:
     def _check_ticket(self, held: Held) -> End | None:
         if not held.ticket.present():
             return End("evicted", 130, f"ticket {held.id} was removed while it ran")
-        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce, self._may_ask)
+        may_ask = partial(stop.may_ask, own_uid=os.geteuid(), operators=self.operators)
+        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce, may_ask)
         if found:
             return End("stop", 130, f"stopped by {stop.user_name(found.author)}: {found.reason}")
         return None
-
-    def _may_ask(self, author: int) -> bool:
-        return stop.may_ask(author, os.geteuid(), self.operators)
 
     def _check_token(self, held: Held) -> End | None:
         in_place = held.token.in_place()
@@ -141,6 +140,17 @@ class HoldCustody:
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         self._members, self._cgroups = members, cgroups
         self._publish()
+
+    def turned(self, turn: Turn) -> None:
+        self._facts["state"] = "paused" if turn.paused else "running"
+        self._publish()
+        said = {"limit": turn.limit, "threshold": turn.threshold, "value": turn.value, "text": turn.text}
+        for held in self.held:
+            held.event("paused" if turn.paused else "resumed", **said)
+
+    def warned(self, text: str) -> None:
+        for held in self.held:
+            held.event("warned", text=text)
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"

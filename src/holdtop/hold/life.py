@@ -167,7 +167,7 @@ class Life:
         published = {
             "deadline_at": deadline,
             "limits": self.options.limits(),
-            "sensors": {limit.name: limit.source for limit in self.options.armed.armed},
+            "sensors": {limit.name: limit.sensor.source for limit in self.options.armed.armed},
         }
         return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
 
@@ -175,7 +175,9 @@ class Life:
         """Where the payload will be. Raises ``HoldError`` when it cannot be had as asked for."""
         name = held[0].id if held else str(os.getpid())
         place = prepare(self.options.contain, f"{name}-{os.urandom(4).hex()}", self.options.scopes)
-        armed = ", ".join(f"{name} {value}" for name, value in self.options.limits().items())
+        sensors = {limit.name: f" ({limit.sensor.source})" for limit in self.options.armed.armed}
+        limits = self.options.limits().items()
+        armed = ", ".join(f"{name} {value}{sensors.get(name, '')}" for name, value in limits)
         self.narrator.say(f"armed: {armed}; containment {', '.join(place.means)}")
         return place
 

@@ -31,6 +31,19 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The payload is paused, or goes on."""
+
+    paused: bool
+    #: One sentence for stderr and the event.
+    text: str
+    #: The limit's flag and threshold, and what its sensor said, in that unit; ``None`` when it is blind.
+    limit: str
+    threshold: float
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A process of the payload."""
 
@@ -130,6 +143,12 @@ class Custody(Protocol):
         """A look at the living payload, every few seconds."""
         ...
 
+    def turned(self, turn: Turn) -> None: ...
+
+    def warned(self, text: str) -> None:
+        """A limit has lost its sensor, or has it again."""
+        ...
+
     def ending(self, end: End) -> None: ...
 
     def other_holds(self) -> Collection[int]:
@@ -158,6 +177,12 @@ class NoCustody:
         pass
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
+        pass
+
+    def turned(self, turn: Turn) -> None:
+        pass
+
+    def warned(self, text: str) -> None:
         pass
 
     def ending(self, end: End) -> None:

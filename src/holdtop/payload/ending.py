@@ -173,8 +173,8 @@ class Ending:
             except (PermissionError, UnreadableProcess):
                 self._denied.add(member.identity)
         if signum == Signals.SIGTERM:
-            for group in found.sole:
-                # A frozen process sees no TERM.
+            for group in {*found.sole, *self.scope.cgroups}:
+                # A frozen process sees no TERM, and whoever is spared must not stay frozen either.
                 with contextlib.suppress(OSError):
                     group.freeze(False)
 

@@ -25,6 +25,7 @@ from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import Scope, find
 from holdtop.payload.namespace import Namespace
+from holdtop.payload.pausing import Pausing
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
 from holdtop.payload.signals import SignalInbox, ready
 from holdtop.payload.terminal import Terminal
@@ -145,7 +146,9 @@ class Keeper:
         self._run.custody.started(root, self._run.place)
         scope = scope_of(self._run, root)
         reaper = Reaper(root.pid)
-        end = self._watch(scope, reaper)
+        pausing = Pausing(scope, self._run.custody.other_holds, self._terminal)
+        end = self._watch(reaper, pausing)
+        pausing.resume()  # TERM has to be heard, and whoever is kept must not stay stopped
         self._run.custody.ending(end)
         self._channel.send("ending", text=end.text)
         self._finish(end_payload(self._run, scope, reaper, end, self._inbox.sleep, self._say))
@@ -186,15 +189,16 @@ class Keeper:
         self._channel.send("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
         self._continue_supervisor()
 
-    def _watch(self, scope: Scope, reaper: Reaper) -> End:
+    def _watch(self, reaper: Reaper, pausing: Pausing) -> End:
         while True:
             reaper.reap()
             if reaper.root_wait_status is not None:
                 return End("exited", None)
-            end = self._end_from_outside() or self._end_from_inside(reaper)
+            end = self._end_from_outside() or self._end_from_inside(reaper, pausing)
             if end:
                 return end
-            self._tick(scope)
+            self._pause_or_resume(reaper, pausing)
+            self._tick(pausing.scope)
             left = TICK if self._deadline is None else self._deadline - time.monotonic()
             ready(self._news, min(TICK, left))
 
@@ -216,11 +220,11 @@ class Keeper:
     def _heir(self) -> bool:
         return os.getppid() != self._supervisor_pid
 
-    def _end_from_inside(self, reaper: Reaper) -> End | None:
+    def _end_from_inside(self, reaper: Reaper, pausing: Pausing) -> End | None:
         """The deadline, what is held, and a root that has stopped itself."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return End("max-hold", 124, f"the hold's time is over (--max-hold {self._run.max_hold:g} s)")
-        if reaper.root_stopped_by is None:
+        if reaper.root_stopped_by is None or pausing.paused:
             return self._run.limits.check() or self._run.custody.check()
         signum, reaper.root_stopped_by = reaper.root_stopped_by, None
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
@@ -235,10 +239,23 @@ class Keeper:
         with contextlib.suppress(OSError):
             os.killpg(self._root_pid, signal.SIGCONT)
 
+    def _pause_or_resume(self, reaper: Reaper, pausing: Pausing) -> None:
+        turn = self._run.limits.turn()
+        if turn and not turn.paused:
+            if pausing.scope.root in pausing.resume():
+                reaper.root_stopped_by = None  # that was us; one that had stopped itself is continued by its own rule
+        elif (turn or pausing.paused) and (left := pausing.pause()):
+            self._channel.send("warn", text=left)
+        if turn:
+            self._channel.send("turned", paused=turn.paused)
+            self._channel.send("warn" if turn.value is None else "say", text=turn.text)
+            self._run.custody.turned(turn)
+
     def _tick(self, scope: Scope) -> None:
         self._continue_supervisor()
         for text in self._run.limits.news():
             self._channel.send("warn", text=text)
+            self._run.custody.warned(text)
         if time.monotonic() - self._published_at >= PUBLISH_EVERY:
             self._published_at = time.monotonic()
             members = find(scope, self._run.custody.other_holds).members

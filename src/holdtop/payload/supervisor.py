@@ -7,6 +7,7 @@ orphan of the payload falls to the supervisor, which ends them and concludes in 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ from holdtop.payload.channel import Channel
 from holdtop.payload.custody import End
 from holdtop.payload.ending import Reaper
 from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, end_payload, exit_status, scope_of
+from holdtop.payload.pausing import Pausing
 from holdtop.payload.process import Identity, UnreadableProcess, own_identity, read_stat
 from holdtop.payload.signals import ENDING, SignalInbox, ready
 from holdtop.payload.starter import Starter
@@ -64,7 +66,9 @@ class Supervisor:
         self._interrupted_by_key = False
         self._done: Result | None = None
         self._failure = ""
+        self._paused = False
         self._keeper = 0
+        self._gone_at = math.inf
 
     def start(self) -> None:
         """Start the keeper. Raises ``HoldError`` when there can be none; then nothing has been started."""
@@ -105,6 +109,8 @@ class Supervisor:
             # The supervisor inherits and ends the payload; this is only the reason for the log.
             channel.send("failed", text=f"{type(error).__name__}: {error}")
         finally:
+            # A thread that is stuck in a sensor would keep them, the starter's pipes too.
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))
             os._exit(0)
 
     def _watch(self) -> None:
@@ -113,9 +119,9 @@ class Supervisor:
         while True:
             ready = self._wait_for_news(pidfd)
             self._hear()
-            if pidfd in ready:
+            if pidfd in ready or time.monotonic() >= self._gone_at:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(self._keeper, 0)
+                    os.waitpid(self._keeper, os.WNOHANG)
                 self._hear()
                 os.close(pidfd)
                 return
@@ -150,6 +156,8 @@ class Supervisor:
                         self._say(message["text"])
                     if message["kind"] == "ending":
                         self._limit_ending()
+                case "turned":
+                    self._paused = message["paused"]
                 case "warn":
                     self._warn(message["text"])
                 case "failed":
@@ -193,6 +201,9 @@ class Supervisor:
             stat = read_stat(self._keeper)
             if stat and stat.state == "T":
                 signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+            if stat and stat.state in "ZX":
+                # Dead, perhaps but for a thread in a sensor's driver that no KILL ends: then the pidfd never tells.
+                self._gone_at = min(self._gone_at, time.monotonic() + TICK)
             if self._end_by is not None and time.monotonic() > self._end_by:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
@@ -203,6 +214,8 @@ class Supervisor:
         self._say(f"{end.text}; ending the payload")
         self._run.custody.ending(end)
         scope = scope_of(self._run, self._root)
+        if self._paused:
+            Pausing(scope, self._run.custody.other_holds).resume_unknown()
         report = end_payload(self._run, scope, Reaper(self._root.pid), end, self._inbox.sleep, self._say)
         self._run.place.remove()
         self._run.custody.conclude(report)

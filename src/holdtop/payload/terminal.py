@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 import termios
+from collections.abc import Collection
 
 
 class Terminal:
@@ -47,6 +48,14 @@ class Terminal:
             return os.tcgetpgrp(self.fd) == group
         except OSError:
             return False
+
+    def recall(self, groups: Collection[int]) -> int | None:
+        """For a pause: the foreground is the hold's if one of ``groups`` has it. Gives that one."""
+        with contextlib.suppress(OSError):
+            if (foreground := os.tcgetpgrp(self.fd)) in groups:
+                os.tcsetpgrp(self.fd, self._home_group)
+                return foreground
+        return None
 
     def take_back(self) -> None:
         """Foreground and modes as they were. Quietly nothing when the terminal is gone or somebody else's.

@@ -45,12 +45,17 @@ def memory(roots: Roots) -> Mapping[str, Reading]:
         said = {match[1]: int(match[2]) * 1024 for match in _MEMINFO.finditer(read(path))}
     except OSError as error:
         return {name: Reading(why=why(error, path), source=path) for name in MEMORY_KEYS}
-    return {
+    found = {
         name: Reading(value=said[key], source=path)
         if key in said
         else Reading(why=f"meminfo has no line {key.decode()}", source=path)
         for name, key in MEMORY_KEYS.items()
     }
+    total, available = said.get(b"MemTotal", 0), said.get(b"MemAvailable")
+    if available is not None and (total == 0 or available > total):
+        fault = "meminfo says a MemAvailable that is not within MemTotal"
+        found["mem_available_bytes"] = Reading(why=fault, source=path)
+    return found
 
 
 def pressure(roots: Roots) -> Mapping[str, Reading]:

@@ -60,6 +60,10 @@ def _started(said: Said) -> str:
     return f"its payload, pid {_text(said['root_pid'])}" if "root_pid" in said else ""
 
 
+def _narrated(said: Said) -> str:
+    return _text(said.get("text") or "").removeprefix("::warning::")
+
+
 def _ending(said: Said) -> str:
     return _text(said.get("text") or said.get("reason") or "")
 
@@ -129,6 +133,8 @@ _WORDS: Mapping[str, Callable[[Said], str]] = {
     "left": _left,
     "evicted": _left,
     "token-restored": lambda _: "its token had vanished and is back",
-    "warned": lambda said: _text(said.get("text") or "").removeprefix("::warning::"),
+    "warned": _narrated,
+    "paused": _narrated,
+    "resumed": _narrated,
     "unreleased": lambda said: _text(said.get("why") or ""),
 }
