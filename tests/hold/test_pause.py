@@ -19,6 +19,7 @@ from holdtop.payload.process import read_stat
 from tests.hold.groups import own
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 from tests.hold.sensors import Sensors
+from tests.hold.test_containment import kill_both
 from tests.hold.typist import Typist, hold
 
 #: One member that has stopped itself, one in a session of its own, and a root that answers to TERM.
@@ -174,6 +175,19 @@ def test_who_inherits_a_paused_payload_ends_it_all_the_same(lane: Lane, who: str
         until(lambda: not lane.state.leftovers(), 30)
         assert lane.out.exists()
         assert state_of(lane.self_stopped) == "gone"
+
+
+def test_the_next_in_line_ends_what_a_killed_hold_left_paused(lane: Lane) -> None:
+    lane.pause()
+    kill_both(lane.state, lane.process, lane.started)
+    assert lane.process.stderr
+    lane.process.stderr.close()
+    status, errors = ended(lane.state.run("true"), 60)
+    assert status == 0, errors
+    # Without a cgroup the kernel has sent HUP meanwhile, as to every stopped group that becomes an orphan.
+    assert lane.out.exists() or lane.contain == "subreaper", "TERM was heard"
+    assert {state_of(pid) for pid in (lane.self_stopped, lane.root)} <= {"gone", "Z"}
+    assert lane.state.leftovers() == []
 
 
 def test_a_daemon_that_is_kept_by_the_heir_is_not_left_stopped(state: Box, sensors: Sensors, tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def memory(roots: Roots) -> Mapping[str, Reading]:
         else Reading(why=f"meminfo has no line {key.decode()}", source=path)
         for name, key in MEMORY_KEYS.items()
     }
-    total, available = said.get(b"MemTotal", 0), said.get(b"MemAvailable")
-    if available is not None and (total == 0 or available > total):
+    total, available = said.get(b"MemTotal"), said.get(b"MemAvailable")
+    if total is not None and available is not None and (total == 0 or available > total):
         fault = "meminfo says a MemAvailable that is not within MemTotal"
         found["mem_available_bytes"] = Reading(why=fault, source=path)
     return found
