@@ -1,8 +1,9 @@
 """Run ``holdtop`` and signal its processes at the N-th line that one of them executes.
 
 ``python sweep_driver.py ROLE N SIGNAL VICTIMS ARGS…``: ROLE, and each of VICTIMS (joined by commas), is ``supervisor``
-or ``keeper``. Lines count as soon as every victim exists; with N 0 nothing is sent. ``SWEEP_LOG`` names a file to which
-is appended ``started LINES`` at the end of ROLE's start-up, ``ended LINES`` at the end of its life, and ``hit
+or ``keeper``. Lines count as soon as every victim exists, and each only the first times that it is executed: how often
+a loop over all processes of the machine goes round is chance. With N 0 nothing is sent. ``SWEEP_LOG`` names a file to
+which is appended ``started LINES`` at the end of ROLE's start-up, ``ended LINES`` at the end of its life, and ``hit
 PROCESSES`` (how many the hold had) before the signal; each with ``time.monotonic()``.
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import time
+from collections import Counter
 from types import FrameType
 from typing import Any
 
@@ -26,7 +29,10 @@ ROLE, POSITION, SIGNAL = sys.argv[1], int(sys.argv[2]), signal.Signals["SIG" + s
 VICTIMS = sorted(sys.argv[4].split(","), key=lambda victim: victim == ROLE)
 PACKAGE = os.path.dirname(holdtop.__file__) + os.sep
 #: Who is forked by whom.
-CHILD = {"supervisor": "keeper", "keeper": "root", "root": "?"}
+CHILD = {"supervisor": "keeper", "keeper": "root"}
+#: A line counts this often.
+TIMES = 10
+seen: Counter[tuple[str, int]] = Counter()
 count = 0
 role = "supervisor"
 pidfds = {role: os.pidfd_open(os.getpid())}
@@ -38,20 +44,30 @@ def on_line(frame: FrameType, event: str, _argument: Any) -> Any:
     if not frame.f_code.co_filename.startswith(PACKAGE):
         return None
     if event == "line" and role == ROLE and pidfds.keys() >= set(VICTIMS):
-        count += 1
-        if count == POSITION:
-            log("hit", len(pidfds))
-            for victim in VICTIMS:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(pidfds[victim], SIGNAL)
+        place = frame.f_code.co_filename, frame.f_lineno
+        seen[place] += 1
+        if seen[place] <= TIMES:
+            count += 1
+            if count == POSITION:
+                strike()
     return on_line
+
+
+def strike() -> None:
+    log("hit", len(pidfds))
+    for victim in VICTIMS:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfds[victim], SIGNAL)
+        if SIGNAL == signal.SIGKILL:
+            select.select([pidfds[victim]], [], [])  # dead before the line is executed
 
 
 def fork() -> int:
     global count, role
     pid = real_fork()
     if pid == 0:
-        count, role = 0, CHILD[role]
+        seen.clear()
+        count, role = 0, CHILD.get(role, "payload")
     if role == "root":
         sys.settrace(None)
     elif "keeper" not in pidfds:

@@ -38,6 +38,7 @@ def start_up_lines(state: Box, role: str, tmp_path: Path) -> int:
     return int(log.read_text().split()[1])
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("role", POSITIONS)
 def test_a_term_at_any_moment_of_the_start_leaves_nothing(state: Box, tmp_path: Path, role: str, part: int) -> None:
