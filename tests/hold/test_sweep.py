@@ -20,7 +20,7 @@ PARTS = 4
 def driven(state: Box, role: str, position: int, **kwargs: str) -> subprocess.Popen[bytes]:
     words = ["run", "--state-dir", str(state.state), "--grace", "2", "--", "sleep", NAP]
     return subprocess.Popen(
-        [sys.executable, DRIVER, role, str(position), *words],
+        [sys.executable, DRIVER, role, str(position), "TERM", "supervisor", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -30,14 +30,15 @@ def driven(state: Box, role: str, position: int, **kwargs: str) -> subprocess.Po
 
 def start_up_lines(state: Box, role: str, tmp_path: Path) -> int:
     """How many lines that process executes until the payload runs and nothing more happens by itself."""
-    counts = tmp_path / "counts"
-    lane = driven(state, role, 0, SWEEP_COUNTS=str(counts))
-    until(lambda: counts.exists() and counts.read_text(), 20)
+    log = tmp_path / "log"
+    lane = driven(state, role, 0, SWEEP_LOG=str(log))
+    until(lambda: log.exists() and log.read_text().endswith("\n"), 20)
     lane.terminate()
     lane.wait(20)
-    return int(counts.read_text().split()[0])
+    return int(log.read_text().split()[1])
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("role", POSITIONS)
 def test_a_term_at_any_moment_of_the_start_leaves_nothing(state: Box, tmp_path: Path, role: str, part: int) -> None:

@@ -21,7 +21,7 @@ from holdtop.hold.token import OwnToken
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
 from holdtop.payload.keeper import exit_status
-from holdtop.payload.process import Identity, own_identity
+from holdtop.payload.process import Identity
 
 #: How long putting a token back may wait for the queue's lock, in seconds: the deadline waits meanwhile.
 PUT_BACK_WAIT = 0.5
@@ -47,6 +47,11 @@ class Held:
     @property
     def id(self) -> str:
         return self.ticket.ticket.id
+
+    @property
+    def concluded(self) -> bool:
+        """It is given back: the keeper was killed after that."""
+        return self.token.in_place() is not True and not self.ticket.present()
 
     def event(self, name: str, **content: object) -> None:
         events.record(self.queue, name, self.id, resource=self.places.resource, **content)
@@ -120,13 +125,12 @@ class HoldCustody:
             held.event("warned", text="the token was removed while it was held; it is back")
             self._watch.add(held.places.token_path, GOES)
 
-    def started(self, root: Identity, place: Place) -> None:
-        keeper = own_identity()
+    def placed(self, root: Identity, place: Place) -> None:
         self._facts = {
             **self.published,
             "containment": place.means,
             "state": "running",
-            "keeper_pid": keeper.pid,
+            "keeper_pid": os.getpid(),
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
         }
@@ -134,8 +138,10 @@ class HoldCustody:
         with contextlib.suppress(OSError):
             self._cgroups = tuple(SeenCgroup(group.path, group.inode(), True) for group in place.groups)
         self._publish()
+
+    def started(self, root: Identity) -> None:
         for held in self.held:
-            held.event("started", root_pid=root.pid, keeper_pid=keeper.pid)
+            held.event("started", root_pid=root.pid, keeper_pid=os.getpid())
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         self._members, self._cgroups = members, cgroups
@@ -154,9 +160,11 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
-        self._publish()
+        if self._members:  # an heir knows less than what the keeper had published
+            self._publish()
         for held in self.held:
-            held.event("ending", reason=end.reason, text=end.text)
+            if not held.concluded:
+                held.event("ending", reason=end.reason, text=end.text)
 
     def _publish(self) -> None:
         for held in self.held:
@@ -171,8 +179,8 @@ class HoldCustody:
             self._conclude(held, report)
 
     def _conclude(self, held: Held, report: Report) -> None:
-        if held.token.in_place() is not True and not held.ticket.present():
-            return  # the keeper had concluded before it was killed
+        if held.concluded:
+            return
         status = exit_status(report)
         held.event(
             "ended",
@@ -204,6 +212,9 @@ class HoldCustody:
         self._release(held, report, status)
 
     def _release(self, held: Held, report: Report, status: int) -> None:
+        # First what only a holder may write: whoever is killed after the release leaves nothing of it.
+        record.remove(held.queue, held.id)
+        stop.withdraw(held.queue, held.id)
         try:
             ours = held.give_back()
         except (HoldtopError, OSError) as error:
@@ -213,8 +224,6 @@ class HoldCustody:
         if not ours:
             self.say(f"{held.places.token_path} was not ours any more and was left as it is")
         held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
-        record.remove(held.queue, held.id)
-        stop.withdraw(held.queue, held.id)
 
 
 def other_holds(places: Places) -> set[int]:

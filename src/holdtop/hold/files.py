@@ -143,7 +143,8 @@ class Dir:
     def replace(self, name: str, data: bytes) -> None:
         """Put ``data`` there in one step, whatever was there."""
         _single(name)
-        aside = aside_name()
+        aside = ASIDE + name  # one name: whoever writes this file writes it alone, so what has it is debris
+        self.remove(aside)
         os.close(self.create(aside, data))
         try:
             rename(self, aside, name)
@@ -232,10 +233,6 @@ def json_object(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
-
-
-def aside_name() -> str:
-    return ASIDE + os.urandom(8).hex()
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from holdtop.errors import LockTimeout
 from holdtop.hold import record
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, aside_name, rename, write_all, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, rename, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 
@@ -102,7 +102,7 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
         lines = tickets.describe(wish, sequence)
         data = tickets.encode(lines)
         ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
-        aside = aside_name()
+        aside = ASIDE + ticket.id
         fd = queue.create(aside)
         try:
             tickets.lock_life(fd)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, json_object
+from holdtop.hold.files import ASIDE, DIRECTORY_MODE, Dir, Untrusted, json_object
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
 from holdtop.payload.custody import Member, SeenCgroup
@@ -50,7 +50,8 @@ def publish(
 
 def remove(queue: Dir, ticket_id: str) -> None:
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
-        records.remove(f"{ticket_id}.json")
+        for name in (f"{ticket_id}.json", f"{ASIDE}{ticket_id}.json"):  # the latter of a hold killed while it wrote
+            records.remove(name)
 
 
 def read(queue: Dir, ticket_id: str) -> Record | None:

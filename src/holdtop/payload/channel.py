@@ -14,6 +14,8 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._socket = end
+        #: The other side is gone: for ever readable, with nothing to read.
+        self.closed = False
 
     @classmethod
     def pair(cls) -> tuple[Channel, Channel]:
@@ -41,6 +43,7 @@ class Channel:
             except OSError:
                 return
             if not packet:
+                self.closed = True
                 return
             yield json.loads(packet)
 

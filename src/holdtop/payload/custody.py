@@ -137,7 +137,11 @@ class Custody(Protocol):
         """Whether the payload has to end now. Called on every wake-up, at least once a second."""
         ...
 
-    def started(self, root: Identity, place: Place) -> None: ...
+    def placed(self, root: Identity, place: Place) -> None:
+        """The root is where it belongs and will be executed now: should we die, others have to know of both."""
+        ...
+
+    def started(self, root: Identity) -> None: ...
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         """A look at the living payload, every few seconds."""
@@ -173,7 +177,10 @@ class NoCustody:
     def check(self) -> End | None:
         return None
 
-    def started(self, root: Identity, place: Place) -> None:
+    def placed(self, root: Identity, place: Place) -> None:
+        pass
+
+    def started(self, root: Identity) -> None:
         pass
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:

@@ -143,7 +143,7 @@ class Keeper:
         if self._terminal:
             self._terminal.lend(root.pid)
         self._channel.send("started", pid=root.pid, start=root.start_ticks)
-        self._run.custody.started(root, self._run.place)
+        self._run.custody.started(root)
         scope = scope_of(self._run, root)
         reaper = Reaper(root.pid)
         pausing = Pausing(scope, self._run.custody.other_holds, self._terminal)
@@ -162,19 +162,20 @@ class Keeper:
         guardians = [os.pidfd_open(os.getpid()), *([] if self._supervisor is None else [self._supervisor])]
         return Namespace(guardians, self._run.bounds.grace)
 
-    def _place(self, pid: int) -> None:
+    def _place(self, root: Identity) -> None:
         """Between the root's fork and its exec. If it raises, nothing is executed.
 
         Raises ``HoldError`` or ``OSError`` for want of a place, ``_Unwanted`` when the end has come meanwhile.
         """
         place = self._run.place
-        place.put(pid)
+        place.put(root.pid)
         if place.why and place.mode == "auto":
             self._say(f"no cgroup: {place.why}")
         if place.cgroup:
             self._channel.send("placed", path=place.cgroup.path)
-        if note := unprotect(pid):
+        if note := unprotect(root.pid):
             self._say(note)
+        self._run.custody.placed(root, place)
         if end := self._run.custody.check() or self._end_from_outside():
             # Between the take and the exec: whoever removed the ticket wants no payload at all.
             raise _Unwanted(End("evicted", 120, end.text) if end.reason == "evicted" else end)

@@ -54,7 +54,7 @@ def start(
     *,
     terminal_fd: int | None,
     hup_ignored: bool,
-    place: Callable[[int], None] = lambda _pid: None,
+    place: Callable[[Identity], None] = lambda _root: None,
     namespace: Namespace | None = None,
 ) -> Identity:
     """Fork, let ``place`` put the child where it belongs, and exec the root, in ``namespace`` if there is one.
@@ -77,8 +77,9 @@ def start(
         with contextlib.suppress(OSError):  # the child does the same; whoever comes first
             os.setpgid(pid, pid)
         stat = read_stat(pid)
+        root = stat.identity if stat else Identity(pid, 0)
         try:
-            place(pid)
+            place(root)
             with contextlib.suppress(BrokenPipeError):  # it has been killed already
                 go.write(b"1")
         except BaseException:
@@ -90,7 +91,7 @@ def start(
         os.waitpid(pid, 0)
         code, _, step = number.decode().partition(" ")
         raise LaunchError.of(command, int(code), step)
-    return stat.identity if stat else Identity(pid, 0)
+    return root
 
 
 def unprotect(pid: int, proc: str = "/proc") -> str | None:

@@ -74,6 +74,7 @@ class Supervisor:
         """Start the keeper. Raises ``HoldError`` when there can be none; then nothing has been started."""
         linux.become_subreaper()
         self._channel, keepers = Channel.pair()
+        supervisor = os.getpid()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._keeper = os.fork()
@@ -81,7 +82,7 @@ class Supervisor:
             raise HoldError(f"no process can be started: {error.strerror}") from error
         if self._keeper == 0:
             self._channel.close()
-            self._become_keeper(keepers, os.getppid(), blocked)
+            self._become_keeper(keepers, supervisor, blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         keepers.close()
 
@@ -132,7 +133,9 @@ class Supervisor:
 
     def _wait_for_news(self, pidfd: int) -> list[int]:
         """Descriptors with something to read. While the starter's verdict is out, it is asked every 0.1 s."""
-        fds = [self._inbox.fd, self._channel.fileno(), pidfd]
+        fds = [self._inbox.fd, pidfd]
+        if not self._channel.closed:
+            fds.append(self._channel.fileno())
         if self._starter.fd is not None and not self._starter.ended:
             fds.append(self._starter.fd)
         return ready(fds, 0.1 if self._starter.ended else TICK)
