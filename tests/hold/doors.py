@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.hold.lanes import HOLDTOP, NAP, Box, until
-from tests.hold.test_limits import Sensors
+from tests.hold.sensors import Sensors
 
 GRACE, SURVIVE_WAIT, MAX_HOLD = 1.1, 1.3, 4.0
 #: None of the defaults. By the default survive wait an end outlasts the patience of ``over``; a longer grace does not.

@@ -95,6 +95,11 @@ def _authenticate(connection: socket.socket) -> None:
     _wait(connection)
 
 
+def _reject(connection: socket.socket) -> None:
+    connection.sendall(b"REJECTED\x1b[2J\r\n")
+    _wait(connection)
+
+
 def _wait(connection: socket.socket) -> None:
     while connection.recv(4096):
         pass
@@ -137,7 +142,7 @@ def _nonsense(connection: socket.socket) -> None:
         pytest.param(_flood, "talks without end", id="floods"),
         pytest.param(_nonsense, "cannot be asked", id="another protocol"),
         pytest.param(greet, "hung up", id="hangs up"),
-        pytest.param(lambda c: c.sendall(b"REJECTED\x1b[2J\r\n"), "cannot be asked", id="rejects"),
+        pytest.param(_reject, "cannot be asked", id="rejects"),
     ],
 )
 def test_a_bus_that_never_answers_is_given_up(path: Path, talk: Talk, said: str) -> None:

@@ -56,6 +56,14 @@ class Held:
     def event(self, name: str, **content: object) -> None:
         events.record(self.queue, name, self.id, resource=self.places.resource, **content)
 
+    def asked_to_end(self, operators: Collection[int]) -> End | None:
+        """By removing the ticket, or by a stop request of somebody who may."""
+        if not self.ticket.present():
+            return End("evicted", 130, f"ticket {self.id} was removed while it ran")
+        may_ask = partial(stop.may_ask, own_uid=os.geteuid(), operators=operators)
+        found = stop.find(self.queue, self.id, self.ticket.ticket.nonce, may_ask)
+        return End("stop", 130, f"stopped by {stop.user_name(found.author)}: {found.reason}") if found else None
+
     def give_back(self) -> bool:
         """Remove ticket and token, in this order, so that a successor wakes to a free queue. True: it was ours."""
         with queues.locked(self.queue):
@@ -91,17 +99,8 @@ class HoldCustody:
     def check(self) -> End | None:
         self._watch.drain()
         for held in self.held:
-            if end := self._check_token(held) or self._check_ticket(held):
+            if end := self._check_token(held) or held.asked_to_end(self.operators):
                 return end
-        return None
-
-    def _check_ticket(self, held: Held) -> End | None:
-        if not held.ticket.present():
-            return End("evicted", 130, f"ticket {held.id} was removed while it ran")
-        may_ask = partial(stop.may_ask, own_uid=os.geteuid(), operators=self.operators)
-        found = stop.find(held.queue, held.id, held.ticket.ticket.nonce, may_ask)
-        if found:
-            return End("stop", 130, f"stopped by {stop.user_name(found.author)}: {found.reason}")
         return None
 
     def _check_token(self, held: Held) -> End | None:
