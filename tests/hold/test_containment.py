@@ -21,7 +21,7 @@ from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.containment import NoScopes, prepare
 from holdtop.payload.launch import unprotect
 from tests.hold.groups import group, holdtops_in
-from tests.hold.lanes import NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
 __all__ = ["shared"]
@@ -124,6 +124,21 @@ def test_a_stranger_in_a_cgroup_where_a_member_went_is_left_alone_and_denies_the
         receipt = json.loads((state.queue / ".receipts.jsonl").read_text())
         assert (receipt["proof"], receipt["verdict"]) == (None, "unknown")
         stranger.kill()
+
+
+def test_a_stranger_that_cannot_be_seen_is_left_alone_as_well(state: Box, home: Cgroup) -> None:
+    """From inside a pid namespace, whoever lives outside of it is a 0 in the cgroup where a member went."""
+    hidden = ["unshare", "-pf", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh"]
+    with group() as elsewhere, subprocess.Popen(["sleep", NAP], **inside(elsewhere)) as stranger:
+        deaf = f"trap '' TERM; echo 0 > {elsewhere.directory}/cgroup.procs; exec sleep 600"
+        run = [*HOLDTOP, "run", "--state-dir", str(state.state), "--max-hold", "3", "--grace", "1", "--"]
+        outer = subprocess.run(
+            [*hidden, *run, "sh", "-c", deaf], capture_output=True, timeout=30, check=False, **inside(home)
+        )
+        survived = stranger.poll() is None
+        stranger.kill()
+    assert outer.returncode == 124, outer.stderr
+    assert survived
 
 
 def test_a_frozen_payload_is_thawed_to_hear_term(state: Box, home: Cgroup, tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ class Cgroup:
         self._write("cgroup.procs", str(pid))
 
     def procs(self) -> set[int]:
-        """Pids of all processes here and below, zombie leaders with living threads included; never raises."""
+        """Pids of all processes here and below, zombie leaders with living threads included; never raises.
+
+        0 stands for those outside of our pid namespace.
+        """
         found: set[int] = set()
         waiting = [self.directory]
         while waiting:
@@ -80,7 +83,7 @@ class Cgroup:
                     found |= {int(word) for word in file.read().split()}
                 with os.scandir(directory) as entries:
                     waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return found - {0}  # 0: a process outside of our pid namespace
+        return found
 
     def populated(self) -> bool | None:
         """Whether any process lives here or below; a group that is gone is empty. ``None``: cannot be known."""
