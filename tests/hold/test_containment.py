@@ -174,6 +174,22 @@ def test_what_a_doubly_killed_hold_left_is_known_by_its_cgroup(state: Box, home:
     assert state.leftovers() == []
 
 
+def test_a_threaded_cgroup_lists_its_processes_as_well() -> None:
+    """Below a domain of its own, since it has to be empty when it becomes threaded; here that is the root."""
+    root = Cgroup.at("/")
+    if root is None or not root.writable:
+        pytest.skip("needs root: makes a threaded cgroup")
+    made = root.make(f"test-threaded-{os.getpid()}")
+    try:
+        Path(f"{made.directory}/cgroup.type").write_text("threaded")
+        with subprocess.Popen(["sleep", NAP], **inside(made)) as sleeper:
+            assert made.procs() == {sleeper.pid}
+            sleeper.kill()
+    finally:
+        until(lambda: not made.populated())
+        made.remove()
+
+
 def test_empty_cgroups_of_killed_holds_are_swept_and_living_ones_are_not(home: Cgroup) -> None:
     dead, empty_part = home.make("holdtop-dead"), home.make("holdtop-alive")
     part = empty_part.make("a-part-of-it")
