@@ -21,7 +21,7 @@ from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.containment import NoScopes, prepare
 from holdtop.payload.launch import unprotect
 from tests.hold.groups import group, holdtops_in
-from tests.hold.lanes import NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
 __all__ = ["shared"]
@@ -126,6 +126,21 @@ def test_a_stranger_in_a_cgroup_where_a_member_went_is_left_alone_and_denies_the
         stranger.kill()
 
 
+def test_a_stranger_that_cannot_be_seen_is_left_alone_as_well(state: Box, home: Cgroup) -> None:
+    """From inside a pid namespace, whoever lives outside of it is a 0 in the cgroup where a member went."""
+    hidden = ["unshare", "-pf", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh"]
+    with group() as elsewhere, subprocess.Popen(["sleep", NAP], **inside(elsewhere)) as stranger:
+        deaf = f"trap '' TERM; echo 0 > {elsewhere.directory}/cgroup.procs; exec sleep 600"
+        run = [*HOLDTOP, "run", "--state-dir", str(state.state), "--max-hold", "3", "--grace", "1", "--"]
+        outer = subprocess.run(
+            [*hidden, *run, "sh", "-c", deaf], capture_output=True, timeout=30, check=False, **inside(home)
+        )
+        survived = stranger.poll() is None
+        stranger.kill()
+    assert outer.returncode == 124, outer.stderr
+    assert survived
+
+
 def test_a_frozen_payload_is_thawed_to_hear_term(state: Box, home: Cgroup, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     script = f"trap 'echo > {heard}; exit 5' TERM; echo > {tmp_path}/ready; while :; do sleep 0.05; done"
@@ -157,6 +172,22 @@ def test_what_a_doubly_killed_hold_left_is_known_by_its_cgroup(state: Box, home:
     assert home.procs() == set()
     assert holdtops_in(home) == []
     assert state.leftovers() == []
+
+
+def test_a_threaded_cgroup_lists_its_processes_as_well() -> None:
+    """Below a domain of its own, since it has to be empty when it becomes threaded; here that is the root."""
+    root = Cgroup.at("/")
+    if root is None or not root.writable:
+        pytest.skip("needs root: makes a threaded cgroup")
+    made = root.make(f"test-threaded-{os.getpid()}")
+    try:
+        Path(f"{made.directory}/cgroup.type").write_text("threaded")
+        with subprocess.Popen(["sleep", NAP], **inside(made)) as sleeper:
+            assert made.procs() == {sleeper.pid}
+            sleeper.kill()
+    finally:
+        until(lambda: not made.populated())
+        made.remove()
 
 
 def test_empty_cgroups_of_killed_holds_are_swept_and_living_ones_are_not(home: Cgroup) -> None:

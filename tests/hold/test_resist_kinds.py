@@ -39,6 +39,19 @@ def file_with_pid(path: Path) -> int:
 
 
 @CONTAINED
+@pytest.mark.parametrize("grace", ["0", "0.3"])
+def test_without_any_survive_wait_kill_is_still_sent_and_awaited(state: Box, contain: str, grace: str) -> None:
+    options = ["--grace", grace, "--survive-wait", "0", "--contain", contain]
+    lane = state.run("sh", "-c", f"trap '' TERM; setsid -f sleep {NAP}; exec sleep {NAP}", options=options)
+    state.until_running()
+    until(lambda: len(sleepers()) == 2)
+    lane.terminate()
+    assert ended(lane)[0] == 143
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+@CONTAINED
 def test_a_vfork_in_state_d_and_its_child_end_by_kill(state: Box, tmp_path: Path, contain: str) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

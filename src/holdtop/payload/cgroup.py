@@ -70,17 +70,19 @@ class Cgroup:
         self._write("cgroup.procs", str(pid))
 
     def procs(self) -> set[int]:
-        """Pids of all processes here and below, zombie leaders with living threads included; never raises."""
+        """Pids of all processes here and below, zombie leaders with living threads included; never raises.
+
+        0 stands for those outside of our pid namespace.
+        """
         found: set[int] = set()
         waiting = [self.directory]
         while waiting:
             directory = waiting.pop()
             with contextlib.suppress(OSError):
-                with open(f"{directory}/cgroup.procs", "rb") as file:
-                    found |= {int(word) for word in file.read().split()}
+                found |= _listed(directory)
                 with os.scandir(directory) as entries:
                     waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return found - {0}  # 0: a process outside of our pid namespace
+        return found
 
     def populated(self) -> bool | None:
         """Whether any process lives here or below; a group that is gone is empty. ``None``: cannot be known."""
@@ -118,6 +120,25 @@ class Cgroup:
             os.write(fd, text.encode())
         finally:
             os.close(fd)
+
+
+def _listed(directory: str) -> set[int]:
+    """Pids of the processes in this very group; of a *threaded* one the kernel lists threads only."""
+    try:
+        with open(f"{directory}/cgroup.procs", "rb") as file:
+            return {int(word) for word in file.read().split()}
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+    with open(f"{directory}/cgroup.threads", "rb") as file:
+        return set(filter(None, map(_process_of, file.read().decode().split())))
+
+
+def _process_of(thread: str) -> int | None:
+    """The process of a thread (``Tgid`` in proc_pid_status(5)); ``None`` when it is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{thread}/status", "rb") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith(b"Tgid:")), None)
+    return None
 
 
 def path_of(pid: int) -> str | None:

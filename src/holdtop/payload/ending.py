@@ -8,6 +8,7 @@ a subreaper's wait means that no descendant is left (PR_SET_CHILD_SUBREAPER(2con
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection
@@ -19,8 +20,9 @@ from holdtop.payload.custody import Fate, Left, LeftWhy, Member
 from holdtop.payload.members import Found, Scope, find, newborn, recorded
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 
-#: After KILL, this long until processes that we may not signal are given up, in seconds.
-DENIED_WAIT = 1.0
+#: After KILL, this long until processes that we may not signal are given up, and at least so long until others are,
+#: in seconds: without it, a survive wait of 0 would call unkillable what nobody has killed.
+KILL_WAIT = 1.0
 #: Where the kernel gives no proof: for so long nothing with the mark may start, in seconds.
 STILL_FOR = 0.25
 #: How long the next member to start is waited for, when KILL does not catch up with them, in seconds.
@@ -37,7 +39,7 @@ class Bounds:
 
     #: From TERM to KILL.
     grace: float = 10.0
-    #: From KILL until what is still alive is called unkillable.
+    #: From KILL until what is still alive is called unkillable, a second at least.
     survive_wait: float = 60.0
 
     @property
@@ -98,7 +100,7 @@ class Ending:
     def run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         """Fates of what ended, what is left, and the proof. ``wait(seconds)`` may return early."""
         kill_at = time.monotonic() + self.bounds.grace
-        give_up = kill_at + self.bounds.survive_wait
+        killed_at = math.inf
         pause = 0.002
         while True:
             due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
@@ -106,16 +108,19 @@ class Ending:
             found, over = self._look()
             now = time.monotonic()
             denied = self._denied.issuperset(member.identity for member in found.members)
-            if over or now >= give_up or (found.members and denied and now >= kill_at + DENIED_WAIT):
+            bound = KILL_WAIT if found.members and denied else max(KILL_WAIT, self.bounds.survive_wait)
+            if over or now >= killed_at + bound:
                 return self._conclude(found)
             self._signal(found, due)
+            if due == Signals.SIGKILL:
+                killed_at = min(killed_at, time.monotonic())
             if self.reaper is None:
                 self._still = not self._hunt(found, due, STILL_FOR)
                 if self._still and not found.members:
                     continue  # the second look, at once: waiting may be given up
             elif due == Signals.SIGKILL and (len(self._seen) > before or not found.members):
                 self._hunt(found, due, HUNT_FOR)
-            limit = kill_at if now < kill_at else give_up
+            limit = kill_at if now < kill_at else killed_at + bound
             wait(max(0.0, min(pause, limit - now)))
             pause = min(pause * 2, 0.1) if found.members else 0.002
 

@@ -95,13 +95,22 @@ def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
     _remember(scope, members)
     # Who died since the group was read is nobody's: of a fork chain there is always one.
     strangers = {pid for pid, stat in table.stats.items() if not stat.dead} - {one.identity.pid for one in members}
-    sole = (group for group, pids in listed.items() if pids.isdisjoint(mine | strangers))
+    sole = (
+        group
+        for group, pids in listed.items()
+        if pids.isdisjoint(mine | strangers) and (group in scope.cgroups or not _hidden(pids, table))
+    )
     return Found(
         tuple(members),
         tuple(Left(member(stat, ways[stat.pid]), spared[stat.pid]) for stat in living if stat.pid in spared),
         table,
         tuple(sole),
     )
+
+
+def _hidden(pids: Collection[int], table: ProcessTable) -> bool:
+    """Whether one of them lives and ``/proc`` does not show it: another account's, or outside of our pid namespace."""
+    return any(is_alive(Identity(pid, 0)) is None for pid in pids if pid not in table.stats)
 
 
 def _below_known(scope: Scope, table: ProcessTable) -> Iterator[int]:
