@@ -56,9 +56,10 @@ def test_a_hold_lasts_as_long_as_its_block(state: Box) -> None:
     assert state.leftovers() == []
 
 
-def test_a_program_does_not_wait_for_itself(state: Box) -> None:
-    with Hold("gpu", state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
-        run(["true"], state_dir=state.state)
+@pytest.mark.parametrize(("held", "wanted"), [("gpu", "gpu"), ("gpu", "gpu,npu"), ("gpu,npu", "gpu")])
+def test_a_program_does_not_wait_for_itself(state: Box, held: str, wanted: str) -> None:
+    with Hold(held, state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
+        run(["true"], resource=wanted, state_dir=state.state, wait=0)
     assert run(["true"], state_dir=state.state, stdio=QUIET) == 0
 
 
