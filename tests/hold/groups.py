@@ -39,6 +39,11 @@ def group(uid: int | None = None) -> Iterator[Cgroup]:
         made.remove()
 
 
+def frozen(group: Cgroup) -> bool:
+    with open(f"{group.directory}/cgroup.events", "rb") as file:
+        return b"frozen 1" in file.read()
+
+
 def holdtops_in(home: Cgroup) -> list[str]:
     """Names of the payloads' cgroups directly below."""
     return sorted(name for name in os.listdir(home.directory) if name.startswith("holdtop-"))

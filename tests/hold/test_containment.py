@@ -20,7 +20,7 @@ from holdtop.hold.view import Record, RecordedCgroup
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.containment import NoScopes, prepare
 from holdtop.payload.launch import unprotect
-from tests.hold.groups import group, holdtops_in
+from tests.hold.groups import frozen, group, holdtops_in
 from tests.hold.lanes import NAP, Box, ended, sleepers, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
@@ -102,7 +102,7 @@ def test_a_payload_that_leaves_its_cgroup_ends_all_the_same(state: Box, home: Cg
         freeze = f"(sleep 0.2; echo 1 > {elsewhere.directory}/cgroup.freeze) &" if frozen_by_itself else ""
         lane = state.run("sh", "-c", f"{move}; {freeze} exec sleep {NAP}", options=["--grace", "1"], **inside(home))
         until(lambda: elsewhere.procs() and sleepers())
-        until(lambda: not frozen_by_itself or elsewhere.frozen())
+        until(lambda: not frozen_by_itself or frozen(elsewhere))
         lane.terminate()
         assert ended(lane)[0] == 143
         assert sleepers() == []
@@ -134,7 +134,7 @@ def test_a_frozen_payload_is_thawed_to_hear_term(state: Box, home: Cgroup, tmp_p
     (name,) = holdtops_in(home)
     below = Cgroup(name, f"{home.directory}/{name}")
     below.freeze(True)
-    until(below.frozen)
+    until(lambda: frozen(below))
     lane.terminate()
     assert ended(lane)[0] == 143
     assert heard.exists()

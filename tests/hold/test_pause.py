@@ -16,7 +16,7 @@ import pytest
 
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.process import read_stat
-from tests.hold.groups import own
+from tests.hold.groups import frozen, own
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 from tests.hold.sensors import Sensors
 from tests.hold.test_containment import kill_both
@@ -82,11 +82,11 @@ class Lane:
 
     def paused(self) -> bool:
         if self.contain == "cgroup":
-            return group_of(self.root).frozen()
+            return frozen(group_of(self.root))
         return all(state_of(pid) == "T" for pid in (self.root, *self.sleeps()))
 
     def running(self) -> bool:
-        if self.contain == "cgroup" and group_of(self.root).frozen():
+        if self.contain == "cgroup" and frozen(group_of(self.root)):
             return False
         return all(state_of(pid) == "S" for pid in (self.root, *self.sleeps()))
 
@@ -232,7 +232,7 @@ def test_another_hold_beside_the_root_is_not_paused(state: Box, sensors: Sensors
     sensors.heat(HOT)
     until(lambda: state_of(root) == "T")
     assert state_of(spared) == "S"
-    assert not group_of(spared).frozen()
+    assert not frozen(group_of(spared))
     sensors.heat(COOL)
     until(lambda: state_of(root) == "S")
     lane.terminate()
@@ -288,16 +288,16 @@ def test_ctrl_c_is_heard_in_a_pause_and_the_terminal_comes_back(
 
 @pytest.mark.parametrize("contain", ["cgroup", "subreaper", "pidns"])
 def test_guard_pauses_without_a_queue(sensors: Sensors, contain: str) -> None:
-    frozen = contain != "subreaper"
-    if frozen:
+    in_cgroup = contain != "subreaper"
+    if in_cgroup:
         own()
     line = [*HOLDTOP, "guard", *PAUSE, "--tctl-abort", "95", "--contain", contain, "--grace", "1", "--", "sleep", NAP]
     guarded = subprocess.Popen(line, env=sensors.environ, stderr=subprocess.PIPE)
     (payload,) = until(lambda: [pid for pid in sleepers() if (s := read_stat(pid)) and s.name == "sleep"])
     sensors.heat(HOT)
-    until(lambda: group_of(payload).frozen() if frozen else state_of(payload) == "T")
+    until(lambda: frozen(group_of(payload)) if in_cgroup else state_of(payload) == "T")
     sensors.heat(COOL)
-    until(lambda: not group_of(payload).frozen() if frozen else state_of(payload) == "S")
+    until(lambda: not frozen(group_of(payload)) if in_cgroup else state_of(payload) == "S")
     sensors.heat(97)
     status, errors = ended(guarded)
     assert status == 123
