@@ -17,9 +17,8 @@ import pytest
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.process import read_stat
 from tests.hold.groups import frozen, own
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
 from tests.hold.sensors import Sensors
-from tests.hold.test_containment import kill_both
 from tests.hold.typist import Typist, hold
 
 #: One member that has stopped itself, one in a session of its own, and a root that answers to TERM.
@@ -179,7 +178,7 @@ def test_who_inherits_a_paused_payload_ends_it_all_the_same(lane: Lane, who: str
 
 def test_the_next_in_line_ends_what_a_killed_hold_left_paused(lane: Lane) -> None:
     lane.pause()
-    kill_both(lane.state, lane.process, lane.started)
+    kill_both(lane.process, lane.started["keeper_pid"])
     assert lane.process.stderr
     lane.process.stderr.close()
     status, errors = ended(lane.state.run("true"), 60)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from holdtop.payload.process import Identity, is_alive, read_stat
-from tests.hold.lanes import NAP, Box, ended, until
-from tests.hold.unkillable import Freezer, freezer, frozen_files, identity
+from tests.hold.lanes import NAP, Box, ended, identity, until
+from tests.hold.unkillable import Freezer, freezer, frozen_files
 
 STEADY = ("--grace", "0.5", "--survive-wait", "1.5")
 
