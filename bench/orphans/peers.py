@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from tests.hold.orphans import Tool, identity, send
+from tests.hold.lanes import identity
+from tests.hold.orphans import Tool, send
 
 from holdtop.payload.process import Identity, read_stat
 

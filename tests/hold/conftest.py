@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdtop.payload.cgroup import Cgroup
+from tests.hold.groups import group
 from tests.hold.lanes import Box
 from tests.hold.sensors import Sensors
 from tests.hold.typist import Typist
@@ -17,6 +19,13 @@ def state(tmp_path: Path) -> Box:
     directory = tmp_path / "state"
     directory.mkdir(mode=0o2770)
     return Box(directory)
+
+
+@pytest.fixture
+def home() -> Iterator[Cgroup]:
+    """A cgroup in which a test starts its lanes, so that only its own groups are seen."""
+    with group() as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tests.hold.lanes import HOLDTOP, NAP, Box, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
 from tests.hold.sensors import Sensors
 
 GRACE, SURVIVE_WAIT, MAX_HOLD = 1.1, 1.3, 4.0
@@ -104,13 +104,10 @@ def _kill_keeper(seen: Visit) -> None:
 
 
 def _kill_both(seen: Visit) -> None:
-    """The keeper first, stopped, so that neither sees the other die; and only what was published is known."""
+    """What was published before is all that is known then."""
     record = seen.state.queue / ".record" / f"{seen.ticket}.json"
     until(lambda: all(f'"pid": {pid},' in record.read_text() for pid in (seen.deaf, seen.still)))
-    os.kill(seen.keeper, signal.SIGSTOP)
-    seen.lane.kill()
-    os.kill(seen.keeper, signal.SIGKILL)
-    seen.lane.wait()
+    kill_both(seen.lane, seen.keeper)
     seen.opened = time.monotonic()
 
 

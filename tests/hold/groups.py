@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,16 @@ def group(uid: int | None = None) -> Iterator[Cgroup]:
             made.kill()
             time.sleep(0.01)
         made.remove()
+
+
+def inside(group: Cgroup) -> dict[str, Any]:
+    """For ``Popen``: in that cgroup from the first."""
+    return {"preexec_fn": lambda: group.put(os.getpid())}
+
+
+def frozen(group: Cgroup) -> bool:
+    with open(f"{group.directory}/cgroup.events", "rb") as file:
+        return b"frozen 1" in file.read()
 
 
 def holdtops_in(home: Cgroup) -> list[str]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdtop.payload.process import Identity, read_stat
+
 HOLDTOP = (sys.executable, "-m", "holdtop")
 #: An unusual number of seconds by which this test process's own sleeps are told from anybody else's.
 NAP = str(1_000_000 + os.getpid())
@@ -71,6 +73,9 @@ class Box:
         found = [json.loads(line) for line in lines if line]
         return [event for event in found if ticket is None or event["ticket"] == ticket]
 
+    def receipts(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.queue / ".receipts.jsonl").read_text().splitlines()]
+
     def until_running(self, seconds: float = 10) -> dict[str, Any]:
         """The ``started`` event of the hold that has the token now."""
 
@@ -105,6 +110,20 @@ def sleepers(number: str = NAP) -> list[int]:
                 if number.encode() in Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0"):
                     found.append(int(entry))
     return found
+
+
+def identity(pid: int) -> Identity:
+    stat = read_stat(pid)
+    assert stat, f"{pid} is gone"
+    return stat.identity
+
+
+def kill_both(supervisor: subprocess.Popen[Any], keeper: int) -> None:
+    """The keeper is stopped first, so that neither sees the other die."""
+    os.kill(keeper, signal.SIGSTOP)
+    supervisor.kill()
+    os.kill(keeper, signal.SIGKILL)
+    supervisor.wait(10)
 
 
 def ended(process: subprocess.Popen[bytes], seconds: float = 20) -> tuple[int, str]:

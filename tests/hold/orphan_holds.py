@@ -16,8 +16,8 @@ from holdtop.hold import record
 from holdtop.hold.files import Dir
 from holdtop.payload.process import Identity
 from tests.hold.groups import group
-from tests.hold.lanes import HOLDTOP, Box, until
-from tests.hold.orphans import KINDS, Outcome, Tool, Tree, identity, play, send
+from tests.hold.lanes import HOLDTOP, Box, identity, until
+from tests.hold.orphans import KINDS, Outcome, Tool, Tree, play, send
 from tests.hold.test_accounts import DRIVER, ONE
 
 

@@ -173,12 +173,6 @@ def send(process: Identity, signum: signal.Signals) -> None:
         pinned.send(signum)
 
 
-def identity(pid: int) -> Identity:
-    stat = read_stat(pid)
-    assert stat, f"{pid} is gone"
-    return stat.identity
-
-
 @dataclass(frozen=True)
 class Outcome:
     """One row of the matrix. All times are seconds since the end."""

@@ -22,6 +22,7 @@ from typing import Any
 import holdtop
 from holdtop.cli.main import main
 from holdtop.hold.custody import HoldCustody
+from holdtop.payload import keeper
 from holdtop.payload.supervisor import Supervisor
 
 ROLE, POSITION, SIGNAL = sys.argv[1], int(sys.argv[2]), signal.Signals["SIG" + sys.argv[3]]
@@ -95,6 +96,7 @@ def leave(status: int) -> None:
     real_exit(status)
 
 
+keeper.TICK = 0.1  # the first look at the payload belongs to the start-up: most positions wait for it
 os.fork, os._exit = fork, leave  # type: ignore[assignment]
 Supervisor._wait_for_news = at_end_of_start_up(Supervisor._wait_for_news, "supervisor")  # type: ignore[method-assign]
 HoldCustody.running = at_end_of_start_up(HoldCustody.running, "keeper")  # type: ignore[method-assign]

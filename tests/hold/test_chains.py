@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +13,9 @@ from holdtop.payload import members
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.members import Scope, find
 from holdtop.payload.process import Identity, ProcessTable, own_identity, read_stat
-from tests.hold.groups import group
-from tests.hold.lanes import Box, ended, until
-from tests.hold.test_containment import CHAIN, inside, kill_both
+from tests.hold.groups import inside
+from tests.hold.lanes import Box, ended, kill_both, until
+from tests.hold.test_containment import CHAIN
 
 #: Ends a chain of 20 ms a link with looks of 40 ms; the first argument is whether by descent or by the mark alone.
 SLOW_END = f"""
@@ -43,12 +42,6 @@ print(len(ending.run(time.sleep)[1]))
 """
 
 
-@pytest.fixture
-def home() -> Iterator[Cgroup]:
-    with group() as made:
-        yield made
-
-
 @pytest.mark.parametrize("means", ["descent", "marker"])
 def test_a_chain_ends_though_a_look_is_longer_than_a_link(home: Cgroup, means: str) -> None:
     """The found link was dead when it was signalled, and so on for ever."""
@@ -64,7 +57,7 @@ def test_a_chain_that_a_doubly_killed_hold_left_is_ended_by_its_mark(state: Box,
     """No link of it is on record, and two empty looks in a row were taken for its end."""
     contain = ["--contain", "subreaper"]
     lane = state.run(sys.executable, "-c", CHAIN, pause, options=contain, stderr=subprocess.DEVNULL, **inside(home))
-    kill_both(state, lane, state.until_running())
+    kill_both(lane, state.until_running()["keeper_pid"])
     assert home.populated()
     status, errors = ended(state.run("true", options=["--grace", "0.3", *contain], **inside(home)))
     assert status == 0, errors

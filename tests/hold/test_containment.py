@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,8 +17,8 @@ from holdtop.hold.view import Record, RecordedCgroup
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.containment import NoScopes, prepare
 from holdtop.payload.launch import unprotect
-from tests.hold.groups import group, holdtops_in
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.groups import frozen, group, holdtops_in, inside
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
 __all__ = ["shared"]
@@ -37,25 +34,6 @@ while True:
         os._exit(0)
     os.setsid()
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Cgroup]:
-    """A cgroup in which a lane is started, so that only its own groups are seen."""
-    with group() as made:
-        yield made
-
-
-def inside(home: Cgroup) -> dict[str, Any]:
-    return {"preexec_fn": lambda: home.put(os.getpid())}
-
-
-def kill_both(state: Box, lane: subprocess.Popen[bytes], started: dict[str, Any]) -> None:
-    """The keeper first, stopped, so that neither sees the other die."""
-    os.kill(started["keeper_pid"], signal.SIGSTOP)
-    lane.kill()
-    os.kill(started["keeper_pid"], signal.SIGKILL)
-    lane.wait()
 
 
 def test_a_payload_lives_in_a_cgroup_below_the_holds_own(state: Box, home: Cgroup) -> None:
@@ -80,7 +58,7 @@ def test_a_chain_of_forks_faster_than_a_scan_ends(state: Box, home: Cgroup, cont
     lane = state.run(*own_python, options=["--grace", "0", "--contain", contain], **inside(home))
     assert ended(lane)[0] == 0
     assert home.procs() == set()
-    receipt = json.loads((state.queue / ".receipts.jsonl").read_text())
+    (receipt,) = state.receipts()
     assert receipt["verdict"] == "clean"
 
 
@@ -102,7 +80,7 @@ def test_a_payload_that_leaves_its_cgroup_ends_all_the_same(state: Box, home: Cg
         freeze = f"(sleep 0.2; echo 1 > {elsewhere.directory}/cgroup.freeze) &" if frozen_by_itself else ""
         lane = state.run("sh", "-c", f"{move}; {freeze} exec sleep {NAP}", options=["--grace", "1"], **inside(home))
         until(lambda: elsewhere.procs() and sleepers())
-        until(lambda: not frozen_by_itself or elsewhere.frozen())
+        until(lambda: not frozen_by_itself or frozen(elsewhere))
         lane.terminate()
         assert ended(lane)[0] == 143
         assert sleepers() == []
@@ -121,7 +99,7 @@ def test_a_stranger_in_a_cgroup_where_a_member_went_is_left_alone_and_denies_the
         assert ended(lane)[0] == 143
         assert sleepers() == []
         assert stranger.poll() is None
-        receipt = json.loads((state.queue / ".receipts.jsonl").read_text())
+        (receipt,) = state.receipts()
         assert (receipt["proof"], receipt["verdict"]) == (None, "unknown")
         stranger.kill()
 
@@ -149,7 +127,7 @@ def test_a_frozen_payload_is_thawed_to_hear_term(state: Box, home: Cgroup, tmp_p
     (name,) = holdtops_in(home)
     below = Cgroup(name, f"{home.directory}/{name}")
     below.freeze(True)
-    until(below.frozen)
+    until(lambda: frozen(below))
     lane.terminate()
     assert ended(lane)[0] == 143
     assert heard.exists()
@@ -160,7 +138,7 @@ def test_what_a_doubly_killed_hold_left_is_known_by_its_cgroup(state: Box, home:
     lane = state.run("sh", "-c", f"{ESCAPEE}; exec sleep 600", stderr=subprocess.DEVNULL, **inside(home))
     started = state.until_running()
     until(sleepers)
-    kill_both(state, lane, started)
+    kill_both(lane, started["keeper_pid"])
     (escapee,) = sleepers()
     holder = json.loads(state.verb("status", "--json").stdout)["resources"][0]["holder"]
     assert holder["containment"] == ["cgroup", "subreaper", "marker"]

@@ -19,17 +19,9 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
 from holdtop.hold.view import Record
 from holdtop.payload.process import read_stat
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
 
 IN_NAMESPACE = "unshare", "-pf", "--mount-proc", "--kill-child", "sh", "-c"
-
-
-def kill_both(state: Box, lane: subprocess.Popen[bytes]) -> None:
-    keeper = state.until_running()["keeper_pid"]
-    os.kill(keeper, signal.SIGSTOP)
-    os.kill(lane.pid, signal.SIGKILL)
-    os.kill(keeper, signal.SIGKILL)
-    lane.wait(10)
 
 
 def test_an_equal_pid_of_another_namespace_is_no_ancestor(state: Box, tmp_path: Path) -> None:
@@ -83,7 +75,7 @@ def test_a_pid_that_cannot_be_stops_nobody(state: Box) -> None:
 def test_another_boots_record_ends_nobody(state: Box) -> None:
     bystander = subprocess.Popen(["sleep", NAP])
     lane = state.run("sleep", NAP, stderr=subprocess.DEVNULL)
-    kill_both(state, lane)
+    kill_both(lane, state.until_running()["keeper_pid"])
     with Dir.root(str(state.queue)) as queue:
         ticket = tickets.read(queue, state.tickets()[0])
     stat = read_stat(bystander.pid)
@@ -132,7 +124,7 @@ def test_a_stopped_head_does_not_keep_a_ghost(state: Box) -> None:
     head = state.run("true")
     until(lambda: len(state.tickets()) == 2)
     head.send_signal(signal.SIGSTOP)
-    kill_both(state, holder)
+    kill_both(holder, state.until_running()["keeper_pid"])
     status, errors = ended(state.run("true", options=["-w", "15", "--grace", "0.5"]), 30)
     assert status == 0, errors
     head.send_signal(signal.SIGCONT)
@@ -141,7 +133,7 @@ def test_a_stopped_head_does_not_keep_a_ghost(state: Box) -> None:
 
 def test_now_or_never_takes_a_ghost_without_leftovers(state: Box) -> None:
     holder = state.run("sleep", NAP, stderr=subprocess.DEVNULL)
-    kill_both(state, holder)
+    kill_both(holder, state.until_running()["keeper_pid"])
     for pid in sleepers():
         os.kill(pid, signal.SIGKILL)
     until(lambda: not sleepers())
@@ -242,7 +234,7 @@ def test_a_dead_holds_payload_is_ended_although_its_token_was_tampered_with(stat
     lane = state.run("sleep", NAP, stderr=subprocess.DEVNULL)
     state.until_running()
     time.sleep(1.3)  # the record of its members is out
-    kill_both(state, lane)
+    kill_both(lane, state.until_running()["keeper_pid"])
     assert sleepers()
     if how == "removed":
         state.token.unlink()

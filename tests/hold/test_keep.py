@@ -102,12 +102,6 @@ def event(state: Box, name: str) -> dict[str, Any]:
     return found
 
 
-def receipt(state: Box) -> dict[str, Any]:
-    (line,) = (state.queue / ".receipts.jsonl").read_text().splitlines()
-    said: dict[str, Any] = json.loads(line)
-    return said
-
-
 def alive(pid: int) -> bool:
     stat = read_stat(pid)
     return stat is not None and not stat.dead
@@ -121,7 +115,7 @@ def test_a_daemon_without_the_device_is_kept_and_named(leaving: Leaving) -> None
     assert not alive(leaving.pid("job")), "it never left the root's session"
     assert f"pid {kept[0]} (sh, uid {os.getuid()})" in errors
     assert "was kept, as --keep-daemons asks" in errors
-    said = receipt(leaving.state)
+    (said,) = leaving.state.receipts()
     assert (said["verdict"], said["released"]) == ("unknown", True)
     assert sorted((left["pid"], left["why"]) for left in said["left"]) == sorted((pid, "kept") for pid in kept)
     assert event(leaving.state, "ended")["left"] == said["left"]
@@ -152,7 +146,7 @@ def test_nobody_is_kept_on_a_guess(leaving: Leaving, devices: Devices, stranger:
     assert status == 3
     assert not any(map(alive, pids))
     assert "no daemon is kept: who has the device open cannot be told" in errors
-    assert receipt(leaving.state)["suspects"] is None
+    assert leaving.state.receipts()[0]["suspects"] is None
     assert leaving.state.leftovers() == []
 
 
@@ -195,7 +189,7 @@ def test_a_container_that_the_engine_started_is_named_and_not_ended(
         assert status == 124
         assert alive(container.pid)
         assert f"pid {container.pid} (sleep, uid {os.getuid()}) has the device open and appeared" in errors
-        said = receipt(state)
+        (said,) = state.receipts()
         assert (said["verdict"], said["left"]) == ("unknown", []), "not clean"
         assert [(one["pid"], one["found_by"]) for one in said["suspects"]] == [(container.pid, "device")]
         assert event(state, "ended")["suspects"] == said["suspects"]

@@ -19,12 +19,9 @@ import pytest
 from holdtop.hold.inotify import GOES, Watch
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.signals import ready
-from tests.hold.groups import holdtops_in
+from tests.hold.groups import holdtops_in, inside
 from tests.hold.lanes import HOLDTOP, NAP, Box, sleepers, until
-from tests.hold.test_containment import home, inside
 from tests.hold.test_sweep import DRIVER
-
-__all__ = ["home"]
 
 SEED = int(os.environ.get("LONG_SEED", "20261202"))
 #: Who executes the lines that are counted, who is killed there, and how many positions the long tier tries: together

@@ -22,7 +22,7 @@ import pytest
 
 from holdtop.errors import HoldError
 from holdtop.hold import Hold, run
-from holdtop.payload.process import Identity, Pinned, UnreadableProcess, read_stat
+from holdtop.payload.process import Pinned, read_stat
 from tests.hold.lanes import NAP, Box, ended, sleepers, until
 from tests.hold.typist import Typist
 
@@ -56,9 +56,10 @@ def test_a_hold_lasts_as_long_as_its_block(state: Box) -> None:
     assert state.leftovers() == []
 
 
-def test_a_program_does_not_wait_for_itself(state: Box) -> None:
-    with Hold("gpu", state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
-        run(["true"], state_dir=state.state)
+@pytest.mark.parametrize(("held", "wanted"), [("gpu", "gpu"), ("gpu", "gpu,npu"), ("gpu,npu", "gpu")])
+def test_a_program_does_not_wait_for_itself(state: Box, held: str, wanted: str) -> None:
+    with Hold(held, state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
+        run(["true"], resource=wanted, state_dir=state.state, wait=0)
     assert run(["true"], state_dir=state.state, stdio=QUIET) == 0
 
 
@@ -184,16 +185,10 @@ def test_the_token_goes_with_the_program_whoever_it_has_forked(state: Box, end: 
     started.wait(20)
     until(lambda: state.leftovers() == [])
     for pid in children:
-        with contextlib.suppress(ProcessLookupError, UnreadableProcess), Pinned(identity(pid)) as left:
-            left.send(signal.SIGKILL)
+        if stat := read_stat(pid):
+            with contextlib.suppress(ProcessLookupError), Pinned(stat.identity) as left:
+                left.send(signal.SIGKILL)
     started.stdout.close()
-
-
-def identity(pid: int) -> Identity:
-    stat = read_stat(pid)
-    if stat is None:
-        raise ProcessLookupError
-    return stat.identity
 
 
 def test_a_forked_child_that_leaves_the_block_releases_nothing_of_its_parents(state: Box) -> None:

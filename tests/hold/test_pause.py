@@ -16,10 +16,9 @@ import pytest
 
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.process import read_stat
-from tests.hold.groups import own
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.groups import frozen, own
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
 from tests.hold.sensors import Sensors
-from tests.hold.test_containment import kill_both
 from tests.hold.typist import Typist, hold
 
 #: One member that has stopped itself, one in a session of its own, and a root that answers to TERM.
@@ -82,11 +81,11 @@ class Lane:
 
     def paused(self) -> bool:
         if self.contain == "cgroup":
-            return group_of(self.root).frozen()
+            return frozen(group_of(self.root))
         return all(state_of(pid) == "T" for pid in (self.root, *self.sleeps()))
 
     def running(self) -> bool:
-        if self.contain == "cgroup" and group_of(self.root).frozen():
+        if self.contain == "cgroup" and frozen(group_of(self.root)):
             return False
         return all(state_of(pid) == "S" for pid in (self.root, *self.sleeps()))
 
@@ -179,7 +178,7 @@ def test_who_inherits_a_paused_payload_ends_it_all_the_same(lane: Lane, who: str
 
 def test_the_next_in_line_ends_what_a_killed_hold_left_paused(lane: Lane) -> None:
     lane.pause()
-    kill_both(lane.state, lane.process, lane.started)
+    kill_both(lane.process, lane.started["keeper_pid"])
     assert lane.process.stderr
     lane.process.stderr.close()
     status, errors = ended(lane.state.run("true"), 60)
@@ -232,7 +231,7 @@ def test_another_hold_beside_the_root_is_not_paused(state: Box, sensors: Sensors
     sensors.heat(HOT)
     until(lambda: state_of(root) == "T")
     assert state_of(spared) == "S"
-    assert not group_of(spared).frozen()
+    assert not frozen(group_of(spared))
     sensors.heat(COOL)
     until(lambda: state_of(root) == "S")
     lane.terminate()
@@ -288,16 +287,16 @@ def test_ctrl_c_is_heard_in_a_pause_and_the_terminal_comes_back(
 
 @pytest.mark.parametrize("contain", ["cgroup", "subreaper", "pidns"])
 def test_guard_pauses_without_a_queue(sensors: Sensors, contain: str) -> None:
-    frozen = contain != "subreaper"
-    if frozen:
+    in_cgroup = contain != "subreaper"
+    if in_cgroup:
         own()
     line = [*HOLDTOP, "guard", *PAUSE, "--tctl-abort", "95", "--contain", contain, "--grace", "1", "--", "sleep", NAP]
     guarded = subprocess.Popen(line, env=sensors.environ, stderr=subprocess.PIPE)
     (payload,) = until(lambda: [pid for pid in sleepers() if (s := read_stat(pid)) and s.name == "sleep"])
     sensors.heat(HOT)
-    until(lambda: group_of(payload).frozen() if frozen else state_of(payload) == "T")
+    until(lambda: frozen(group_of(payload)) if in_cgroup else state_of(payload) == "T")
     sensors.heat(COOL)
-    until(lambda: not group_of(payload).frozen() if frozen else state_of(payload) == "S")
+    until(lambda: not frozen(group_of(payload)) if in_cgroup else state_of(payload) == "S")
     sensors.heat(97)
     status, errors = ended(guarded)
     assert status == 123

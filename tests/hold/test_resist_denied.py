@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdtop.payload.process import Identity, is_alive
-from tests.hold.lanes import NAP, Box, sleepers, until
+from tests.hold.lanes import NAP, Box, kill_both, sleepers, until
 from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
 from tests.hold.unkillable import finally_ended, set_uid_helper
 
@@ -60,17 +58,6 @@ def status_of(box: Box, uid: int) -> dict[str, Any]:
     return {**snapshot["resources"][0], "flags": {flag["kind"]: flag for flag in snapshot["flags"]}}
 
 
-def receipts(box: Box) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (box.queue / ".receipts.jsonl").read_text().splitlines()]
-
-
-def kill_both(lane: subprocess.Popen[str], keeper: int) -> None:
-    os.kill(keeper, signal.SIGSTOP)
-    lane.kill()
-    os.kill(keeper, signal.SIGKILL)
-    lane.wait()
-
-
 @pytest.mark.parametrize("uid", [ONE, 0, OTHER])
 def test_a_ghost_about_which_nothing_can_be_proved(shared: Box, uid: int) -> None:
     """All that is on record of it is dead. Its own account and root free it; any other waits for the bound first."""
@@ -87,7 +74,7 @@ def test_a_ghost_about_which_nothing_can_be_proved(shared: Box, uid: int) -> Non
     assert "stale token" in errors
     if uid == OTHER:
         assert time.monotonic() - before >= 3
-    ghost, own = receipts(shared)
+    ghost, own = shared.receipts()
     assert (ghost["ticket"], ghost["reason"], ghost["lane"]) == (started["ticket"], "recovered", "one")
     assert (ghost["verdict"], ghost["proof"], ghost["left"], ghost["released"]) == ("unknown", None, [], True)
     assert f"the last release ({started['ticket']}) was unknown" in errors
@@ -107,7 +94,7 @@ def test_a_ghost_about_which_nothing_can_be_proved(shared: Box, uid: int) -> Non
 def test_a_set_uid_member_keeps_the_token_until_its_end(shared: Box, working: Identity) -> None:
     assert is_alive(working)
     assert shared.token.exists()
-    (receipt,) = receipts(shared)
+    (receipt,) = shared.receipts()
     assert (receipt["verdict"], receipt["released"]) == ("dirty", False)
     assert [(left["pid"], left["uid"], left["why"]) for left in receipt["left"]] == [(working.pid, 0, "not permitted")]
     assert any(event["event"] == "kept" for event in shared.events())

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdtop.payload.process import Stat, is_alive, read_stat
-from tests.hold.lanes import NAP, Box, ended, sleepers, until
+from tests.hold.lanes import NAP, Box, ended, identity, sleepers, until
 from tests.hold.test_resist import flags
-from tests.hold.unkillable import UNREAPING, VFORK, ZOMBIE_LEADER, identity, python
+from tests.hold.unkillable import UNREAPING, VFORK, ZOMBIE_LEADER, python
 
 SOON = ("--grace", "0.5")
 #: A cgroup where one can be had, and the means that are left without.

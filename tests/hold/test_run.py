@@ -35,6 +35,7 @@ sleep {NAP}
         (["sh", "-c", "kill -ABRT $$"], 134),
         (["no-such-command-here"], 127),
         (["/etc/passwd"], 126),
+        pytest.param(["x" * 100_000], 126, id="a name longer than what the hold's processes read at once"),
     ],
 )
 def test_the_status_is_the_payloads_own(state: Box, command: list[str], status: int) -> None:

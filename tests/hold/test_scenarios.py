@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -17,7 +16,7 @@ import pytest
 
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.process import Identity, Pinned, is_alive, read_stat
-from tests.hold.groups import group
+from tests.hold.groups import inside
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 
 #: No environment, no session, no parent, another name.
@@ -49,11 +48,6 @@ while True:
 """
 
 
-def receipt(state: Box) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((state.queue / ".receipts.jsonl").read_text().splitlines()[-1])
-    return found
-
-
 def tickets(state: Box, resource: str) -> list[str]:
     return [name for name in os.listdir(state.state / f"{resource}-queue") if not name.startswith(".")]
 
@@ -69,17 +63,6 @@ def freed_only_when_empty(state: Box, lane: subprocess.Popen[bytes]) -> None:
     living = sleepers()
     keeper = [event for event in state.events() if event["event"] == "started"][-1]["keeper_pid"]
     assert {*living} <= {lane.pid, keeper}, "the token went before the last process"
-
-
-@pytest.fixture
-def home() -> Iterator[Cgroup]:
-    """A cgroup in which everything of a test is started."""
-    with group() as made:
-        yield made
-
-
-def inside(home: Cgroup) -> dict[str, Any]:
-    return {"preexec_fn": lambda: home.put(os.getpid())}
 
 
 CONTAIN = pytest.mark.parametrize("contain", ["cgroup", "subreaper"])
@@ -100,7 +83,7 @@ def test_a_daemon_that_hides_is_ended_and_named_every_time(
         status, _ = ended(lane)
         (fate,) = end_of(state)["ended"]
         assert (status, fate["pid"], fate["found_by"]) == (3, daemon, "descent" if contain == "subreaper" else contain)
-        assert (receipt(state)["verdict"], receipt(state)["reason"]) == ("clean", "exited")
+        assert (state.receipts()[-1]["verdict"], state.receipts()[-1]["reason"]) == ("clean", "exited")
         pid.unlink()
         go.unlink()
     assert state.leftovers() == []
@@ -120,7 +103,7 @@ def test_a_daemon_born_while_the_payload_ends_is_ended_and_named(
     freed_only_when_empty(state, lane)
     assert ended(lane)[0] == 143
     assert ("sleep", "KILL") in [(fate["name"], fate["ended_by"]) for fate in end_of(state)["ended"]]
-    assert receipt(state)["verdict"] == "clean"
+    assert state.receipts()[-1]["verdict"] == "clean"
 
 
 def test_a_hold_inside_a_payload_is_ended_with_it_also_when_the_root_is_gone_first(state: Box, tmp_path: Path) -> None:
@@ -135,7 +118,7 @@ def test_a_hold_inside_a_payload_is_ended_with_it_also_when_the_root_is_gone_fir
         lane.terminate()
         freed_only_when_empty(state, lane)
         ended(lane)
-        assert receipt(state)["verdict"] == "clean"
+        assert state.receipts()[-1]["verdict"] == "clean"
         assert not (state.state / "npu-token").exists()
         ready.unlink()
     assert state.leftovers() == []
@@ -148,7 +131,7 @@ def test_a_payload_that_has_stopped_all_of_itself_ends(state: Box) -> None:
     assert ended(lane)[0] == 124
     assert sleepers() == []
     assert {fate["ended_by"] for fate in end_of(state)["ended"]} == {"TERM"}
-    assert receipt(state)["verdict"] == "clean"
+    assert state.receipts()[-1]["verdict"] == "clean"
 
 
 def test_only_the_chosen_tree_dies_of_many_with_one_command_line(state: Box, tmp_path: Path) -> None:
@@ -171,7 +154,7 @@ def test_a_kept_daemon_has_no_descriptor_of_the_state_and_blocks_nobody(state: B
     script = f"setsid -f sleep {NAP}; exit 0"
     options = ["--keep-daemons", "--contain", "subreaper"]
     assert ended(state.run("sh", "-c", script, options=options, stderr=subprocess.DEVNULL))[0] == 0
-    (daemon,) = receipt(state)["left"]
+    (daemon,) = state.receipts()[-1]["left"]
     with Pinned(Identity(daemon["pid"], daemon["start_ticks"])) as left:
         fds = f"/proc/{daemon['pid']}/fd"
         assert not [fd for fd in os.listdir(fds) if str(state.state) in os.readlink(f"{fds}/{fd}")]
@@ -252,7 +235,7 @@ def test_a_tmux_server_with_anothers_hold_below_it_is_spared_and_named(
     assert is_alive(theirs)
     assert sleepers() == [], "our own window is a member as any"
     assert is_alive(plain) is False, "nobody's hold is below it"
-    said = receipt(state)
+    said = state.receipts()[-1]
     assert said["verdict"] == "dirty"
     assert {server.pid, theirs.pid} <= {left["pid"] for left in said["left"] if left["why"] == "spared"}
     if holder:
@@ -293,7 +276,7 @@ def test_a_tmux_server_that_nobody_else_uses_is_ended_and_named(
     freed_only_when_empty(state, lane)
     assert ended(lane)[0] == 4
     assert (server.pid, "tmux: server") in [(fate["pid"], fate["name"]) for fate in end_of(state)["ended"]]
-    assert receipt(state)["verdict"] == "clean"
+    assert state.receipts()[-1]["verdict"] == "clean"
     assert home.procs() == set()
 
 
@@ -311,12 +294,12 @@ def test_anothers_plain_window_is_ended_and_named_unless_daemons_are_kept(
     assert status == 143
     assert state.leftovers() == []
     named = {fate["pid"] for fate in end_of(state)["ended"]}
-    left = {entry["pid"]: entry["why"] for entry in receipt(state)["left"]}
+    left = {entry["pid"]: entry["why"] for entry in state.receipts()[-1]["left"]}
     assert (is_alive(server), is_alive(theirs)) == (bool(keep), bool(keep))
     if keep:
         assert "was kept, as --keep-daemons asks" in errors
         assert {left[server.pid], left[theirs.pid]} == {"kept"}
-        assert receipt(state)["verdict"] == "unknown"
+        assert state.receipts()[-1]["verdict"] == "unknown"
     else:
         assert (left, {server.pid, theirs.pid} - named) == ({}, set())
 
@@ -333,7 +316,7 @@ def test_a_run_on_the_same_resource_in_such_a_window_is_nested_and_ended(
     lane.terminate()
     freed_only_when_empty(state, lane)
     assert ended(lane)[0] == 143
-    assert receipt(state)["verdict"] == "clean"
+    assert state.receipts()[-1]["verdict"] == "clean"
 
 
 def test_a_guard_spares_anothers_hold_too(state: Box, home: Cgroup, tmux: Tmux, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from holdtop.payload.process import Identity, is_alive, read_stat
-from tests.hold.lanes import until
+from holdtop.payload.process import Identity, is_alive
+from tests.hold.lanes import identity, until
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
@@ -144,12 +144,6 @@ def set_uid_helper() -> Iterator[list[str]]:
         yield [str(helper), "--reuid", "0", "--regid", "0", "--clear-groups"]
     finally:
         shutil.rmtree(top)
-
-
-def identity(pid: int) -> Identity:
-    found = read_stat(pid)
-    assert found, f"{pid} is gone"
-    return found.identity
 
 
 @contextlib.contextmanager

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
+from typing import Any
 
 from holdtop.cli import probes, types
 from holdtop.errors import HoldError, UsageError
+from holdtop.hold.life import Options
 from holdtop.hold.narrate import Narrator
 from holdtop.payload.containment import MODES
 from holdtop.payload.ending import Bounds
 from holdtop.payload.limits import HYSTERESIS, Limit, Limits, PauseLimit
+from holdtop.systemd import UserScopes
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +65,29 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
 
 
-def command(args: argparse.Namespace) -> list[str]:
+def options(args: argparse.Namespace, prefix: str, narrator: Narrator, **queueing: Any) -> Options:
+    """What was asked for. ``prefix``: of the shell tool's variables. ``queueing``: the fields that the verb alone has.
+
+    Raises ``UsageError``, and ``HoldError`` when a limit has no sensor.
+    """
+    return Options(
+        argv=_command(args),
+        max_hold=args.max_hold,
+        bounds=_bounds(args, prefix),
+        nice=args.nice,
+        cpus=args.cpus,
+        log=args.log,
+        contain=args.contain,
+        scopes=UserScopes(),
+        keep_daemons=args.keep_daemons,
+        devices=partial(probes.device_use, queueing["resources"]),
+        die_with_parent=_die_with_parent(args),
+        armed=_limits(args, prefix, narrator),
+        **queueing,
+    )
+
+
+def _command(args: argparse.Namespace) -> list[str]:
     """The payload's words. Raises ``UsageError`` when there are none."""
     words: list[str] = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not words:
@@ -69,7 +95,7 @@ def command(args: argparse.Namespace) -> list[str]:
     return words
 
 
-def bounds(args: argparse.Namespace, prefix: str) -> Bounds:
+def _bounds(args: argparse.Namespace, prefix: str) -> Bounds:
     """Flags, else the shell tool's variables, else the defaults."""
     return Bounds(
         _seconds(args.grace, f"{prefix}_HOLD_KILL_GRACE", 10.0),
@@ -77,12 +103,12 @@ def bounds(args: argparse.Namespace, prefix: str) -> Bounds:
     )
 
 
-def die_with_parent(args: argparse.Namespace) -> bool:
+def _die_with_parent(args: argparse.Namespace) -> bool:
     in_ci = bool(os.environ.get("CI") or os.environ.get("GITHUB_ACTIONS"))
     return in_ci if args.die_with_parent is None else bool(args.die_with_parent)
 
 
-def limits(args: argparse.Namespace, prefix: str, narrator: Narrator) -> Limits:
+def _limits(args: argparse.Namespace, prefix: str, narrator: Narrator) -> Limits:
     """The limits that were asked for, each with a sensor that has answered once.
 
     Raises ``UsageError`` when they contradict each other, ``HoldError`` when one has no sensor.

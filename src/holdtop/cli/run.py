@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-from functools import partial
 from typing import get_args
 
-from holdtop.cli import payload_options, probes, types
+from holdtop.cli import payload_options, types
 from holdtop.errors import ConfigError
 from holdtop.hold import lane, places
 from holdtop.hold.life import Options, live
@@ -16,7 +15,6 @@ from holdtop.hold.narrate import Narrator
 from holdtop.hold.survivors import Policy
 from holdtop.payload import signals
 from holdtop.payload.supervisor import Result
-from holdtop.systemd import UserScopes
 
 EPILOG = """exit status: the command's own (128+n when it died of signal n); 120 evicted while waiting, 121 -w passed,
 122 MemAvailable floor, 123 Tctl ceiling, 124 max-hold, 125 the hold itself failed, 126/127 not executable/not found,
@@ -55,26 +53,16 @@ def leave(result: Result) -> int:
 
 def _options(args: argparse.Namespace, narrator: Narrator) -> Options:
     resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
-    prefix = places.prefix(resources[0])
-    return Options(
-        argv=payload_options.command(args),
+    return payload_options.options(
+        args,
+        places.prefix(resources[0]),
+        narrator,
         lane=lane.choose(args.lane),
         resources=resources,
         state_dir=args.state_dir,
         wait=args.wait,
         after_survivor=args.after_survivor,
-        max_hold=args.max_hold,
-        bounds=payload_options.bounds(args, prefix),
-        nice=args.nice,
-        cpus=args.cpus,
-        log=args.log,
-        contain=args.contain,
-        scopes=UserScopes(),
-        keep_daemons=args.keep_daemons,
-        devices=partial(probes.device_use, resources),
-        die_with_parent=payload_options.die_with_parent(args),
         operators=_operators(narrator),
-        armed=payload_options.limits(args, prefix, narrator),
     )
 
 

@@ -186,7 +186,7 @@ class HoldCustody:
             reason=report.end.reason,
             status=status,
             proof=report.proof,
-            ended=_fates(report),
+            ended=receipt.describe_fates(report),
             left=receipt.describe_left(report),
             suspects=receipt.describe_suspects(report),
         )
@@ -232,17 +232,3 @@ def other_holds(places: Places) -> set[int]:
         with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
             pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked}
     return pids
-
-
-def _fates(report: Report) -> list[dict[str, object]]:
-    return [
-        {
-            "pid": fate.member.identity.pid,
-            "start_ticks": fate.member.identity.start_ticks,
-            "name": fate.member.name,
-            "uid": fate.member.uid,
-            "found_by": fate.member.found_by,
-            "ended_by": fate.ended_by,
-        }
-        for fate in report.fates
-    ]

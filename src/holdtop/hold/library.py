@@ -52,8 +52,9 @@ def run(
     is the command that gets the Ctrl-C, and when it dies of it ``KeyboardInterrupt`` is raised here.
     Raises ``HoldError`` inside a ``Hold`` of the same resource, and when this program reaps every child itself.
     """
-    if any(hold.resource == resource and not hold.lost for hold in _held):
-        raise HoldError(f"this program holds {resource} itself: run the command directly, it would wait for ever")
+    ours = {name for hold in _held if not hold.lost for name in hold.resource.split(",")}
+    if both := ours.intersection(resource.split(",")):
+        raise HoldError(f"this program holds {min(both)} itself: run the command directly, it would wait for ever")
     line = command_line(argv, {"resource": resource, **options})
     process = subprocess.Popen(line, **(stdio or {}))
     try:

@@ -190,17 +190,16 @@ class Life:
     def _supervisor(self, held: Sequence[Held], custody: Custody, place: Place, log_fd: int | None) -> Supervisor:
         options = self.options
         mark = ",".join(run_mark(one.ticket.ticket) for one in held) or f"{os.getpid()}:{os.urandom(8).hex()}"
-        command = Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd)
         run = Run(
-            command,
-            mark,
-            custody,
-            options.bounds,
-            options.max_hold,
-            options.armed,
-            place,
-            options.keep_daemons,
-            options.devices,
+            command=Command(options.argv, self._marks(held, mark), options.nice, options.cpus, log_fd),
+            mark=mark,
+            custody=custody,
+            bounds=options.bounds,
+            max_hold=options.max_hold,
+            limits=options.armed,
+            place=place,
+            keep_daemons=options.keep_daemons,
+            devices=options.devices,
         )
         return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn)
 

@@ -55,6 +55,10 @@ def describe_left(report: Report) -> list[dict[str, object]]:
     return [{**_describe(left.member), "why": left.why} for left in report.left]
 
 
+def describe_fates(report: Report) -> list[dict[str, object]]:
+    return [{**_describe(fate.member), "ended_by": fate.ended_by} for fate in report.fates]
+
+
 def describe_suspects(report: Report) -> list[dict[str, object]] | None:
     """``None``: who has the device open could not be looked into."""
     return None if report.suspects is None else [_describe(one) for one in report.suspects]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -34,13 +34,12 @@ def publish(
 ) -> None:
     """Renew the record. A disk that is full leaves the old one; nothing is raised."""
     oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
-    processes = [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in oldest]
     said = {
         **content,
         "ticket": ticket_id,
         "cgroups": [asdict(group) for group in cgroups][:MOST_CGROUPS],
         "members_total": len(members),
-        "members": processes,
+        "members": say_processes(oldest),
         "at": now(),
     }
     data = json.dumps(said, default=str).encode()
@@ -90,6 +89,11 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         members=tuple(parse_processes(said.get("members"))),
         at=_text(said.get("at")),
     )
+
+
+def say_processes(members: Iterable[Member]) -> list[dict[str, object]]:
+    """What ``parse_processes`` reads."""
+    return [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members]
 
 
 def parse_processes(said: object) -> Iterator[RecordedProcess]:

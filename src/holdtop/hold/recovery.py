@@ -33,6 +33,16 @@ class Leftovers:
     #: Recorded processes that live and are not ours to signal.
     not_ours: tuple[Identity, ...] = ()
 
+    @property
+    def denied(self) -> list[int]:
+        """Pids of those that only others may end: while they run, the token stays."""
+        tried = [entry.member.identity.pid for entry in self.left if entry.why == "not permitted"]
+        return tried or [identity.pid for identity in self.not_ours]
+
+    @property
+    def unkillable(self) -> list[Left]:
+        return [entry for entry in self.left if entry.why == "unkillable"]
+
 
 def forget(queue: Dir, ghost: TicketFile, left: Leftovers) -> None:
     """Remove what a dead hold would have removed at its release, as far as it can be, and write its receipt.
@@ -61,27 +71,27 @@ def may_end(ticket: TicketFile) -> bool:
     return os.geteuid() in (ticket.uid, 0)
 
 
-def abandoned(queue: Dir, holder: str | None) -> list[TicketFile]:
+def abandoned(queue: Dir) -> list[TicketFile]:
     """Tickets of dead holds that ran and whose token is gone: somebody removed, emptied or replaced it.
 
     Their payloads may live on, so they are not swept away like the ticket of a waiter that died.
     """
-    return [ticket for ticket in queues.look(queue)[0] if ticket.dead and ticket.id != holder and ran(queue, ticket.id)]
+    return [ticket for ticket in queues.look(queue)[0] if ticket.dead and record.read(queue, ticket.id)]
 
 
-def ran(queue: Dir, ticket_id: str) -> bool:
-    """Whether that hold has ever published what it runs."""
-    return record.read(queue, ticket_id) is not None
-
-
-def recorded_identities(found: Record | None, ticket: TicketFile) -> tuple[Identity, ...]:
-    """The processes a record names, if the record is this ticket's and its author is the ticket's.
+def _believed(found: Record | None, ticket: TicketFile) -> Record | None:
+    """The record, if it is this ticket's and its author is the ticket's.
 
     A pid and a start time mean nothing after a reboot, nor in another pid or time namespace.
     """
-    if found is None or found.nonce != ticket.nonce or found.uid != ticket.uid or not same_world(ticket):
-        return ()
-    return tuple(Identity(process.pid, process.start_ticks) for process in found.members)
+    same = found and (found.nonce, found.uid) == (ticket.nonce, ticket.uid) and same_world(ticket)
+    return found if same else None
+
+
+def recorded_identities(found: Record | None, ticket: TicketFile) -> tuple[Identity, ...]:
+    """The processes that a believable record names."""
+    believed = _believed(found, ticket)
+    return tuple(Identity(one.pid, one.start_ticks) for one in believed.members) if believed else ()
 
 
 def recorded_cgroups(found: Record | None, ticket: TicketFile) -> tuple[Cgroup, ...]:
@@ -89,10 +99,8 @@ def recorded_cgroups(found: Record | None, ticket: TicketFile) -> tuple[Cgroup, 
 
     Whoever owns a cgroup's directory may kill what is in it: a record of that author asks for no more than that.
     """
-    if found is None or found.nonce != ticket.nonce or found.uid != ticket.uid or not same_world(ticket):
-        return ()
     groups = []
-    for said in found.cgroups:
+    for said in believed.cgroups if (believed := _believed(found, ticket)) else ():
         with contextlib.suppress(OSError):
             group = Cgroup.at(said.path) if said.sole else None
             status = os.stat(group.directory) if group else None

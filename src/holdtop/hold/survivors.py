@@ -16,11 +16,11 @@ from typing import Literal
 
 from holdtop.errors import HoldtopError
 from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object
-from holdtop.hold.record import parse_processes
+from holdtop.hold.record import parse_processes, say_processes
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import SurvivorRecord, TicketFile
 from holdtop.payload.custody import Left
-from holdtop.payload.process import Identity, is_alive
+from holdtop.payload.process import Identity, UnreadableProcess, is_alive, read_stat
 
 SHELL_LIST = ".gpu-hold-survivors"
 SURVIVORS = ".survivors"
@@ -31,20 +31,12 @@ _SHELL_LINE = re.compile(r"pid=([1-9][0-9]{0,9}) start=(.{0,64}?) cmd=(.*)")
 
 def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
     """Write both files. What cannot be written is lost to the next taker, never to the release."""
-    processes = [
-        {
-            "pid": entry.member.identity.pid,
-            "start_ticks": entry.member.identity.start_ticks,
-            "name": entry.member.name,
-        }
-        for entry in left
-    ]
     said = {
         "ticket": ticket.id,
         "lane": ticket.lane,
         "released_at": now(),
         "why": sorted({entry.why for entry in left}),
-        "processes": processes,
+        "processes": say_processes(entry.member for entry in left),
     }
     with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS, make=DIRECTORY_MODE) as survivors:
         survivors.replace(f"{ticket.id}.json", json.dumps(said).encode())
@@ -56,7 +48,7 @@ def record(queue: Dir, ticket: TicketFile, left: Collection[Left]) -> None:
 def _shell_line(identity: Identity, name: str) -> str:
     command = _command_line(identity.pid) or name
     one_line = "".join(c if c.isprintable() else "?" for c in command)
-    return f"pid={identity.pid} start={started_at(identity)} cmd={one_line}"
+    return f"pid={identity.pid} start={_started_at(identity)} cmd={one_line}"
 
 
 def _command_line(pid: int) -> str:
@@ -67,7 +59,7 @@ def _command_line(pid: int) -> str:
         return ""
 
 
-def started_at(identity: Identity) -> str:
+def _started_at(identity: Identity) -> str:
     """The start time as ``ps -o lstart`` prints it; empty when the boot time cannot be read."""
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/stat", "rb") as file:
         boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
@@ -99,11 +91,9 @@ def announce(queue: Dir) -> list[str]:
 
 def _condition(pid: int, start: str) -> str:
     """A record whose process is dead is said to be dead."""
-    from holdtop.payload.process import UnreadableProcess, read_stat
-
     with contextlib.suppress(UnreadableProcess):
         stat = read_stat(pid)
-        if stat is None or stat.dead or (start and started_at(stat.identity) != start):
+        if stat is None or stat.dead or (start and _started_at(stat.identity) != start):
             return "it is dead now"
     return "that device may still hold its memory"
 
@@ -112,10 +102,9 @@ def lasting(queue: Dir) -> tuple[SurvivorRecord, ...]:
     """Our own records of which at least one process lives (or cannot be ruled out)."""
     found = []
     with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS) as survivors:
-        for name in sorted(survivors.names()):
-            if TICKET_FORM.fullmatch(name.removesuffix(".json")):
-                with contextlib.suppress(OSError, Untrusted):
-                    found.append(_parse(*survivors.read(name)))
+        for ticket_id in _recorded(survivors):
+            with contextlib.suppress(OSError, Untrusted):
+                found.append(_parse(*survivors.read(f"{ticket_id}.json")))
     return tuple(record for record in found if record and record.processes)
 
 
@@ -149,6 +138,12 @@ def forget_dead(queue: Dir) -> None:
     """Remove our records of which every process is dead, as far as we may."""
     living = {record.ticket_id for record in lasting(queue)}
     with contextlib.suppress(OSError, HoldtopError), queue.sub(SURVIVORS) as survivors:
-        for name in survivors.names():
-            if TICKET_FORM.fullmatch(name.removesuffix(".json")) and name.removesuffix(".json") not in living:
-                survivors.remove(name)
+        for ticket_id in _recorded(survivors):
+            if ticket_id not in living:
+                survivors.remove(f"{ticket_id}.json")
+
+
+def _recorded(survivors: Dir) -> list[str]:
+    """Ids of the tickets that have a record."""
+    ids = (name.removesuffix(".json") for name in sorted(survivors.names()) if name.endswith(".json"))
+    return list(filter(TICKET_FORM.fullmatch, ids))

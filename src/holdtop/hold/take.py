@@ -86,10 +86,10 @@ class Taker:
             self._ghost_since = time.monotonic()
             self.narrator.say(f"the token is a ghost: its hold {ghost.ticket.id} (lane {ghost.lane}) is dead")
         left = self._end_leftovers(own, ghost.ticket)
-        if not self._may_free(ghost, left):
+        if not self._may_free(ghost.ticket, left, self._ghost_since):
             return None
-        if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
-            survivors.record(own.queue, ghost.ticket, stuck)
+        if left.unkillable:
+            survivors.record(own.queue, ghost.ticket, left.unkillable)
         if self.after_survivor != "warn" and survivors.lasting(own.queue):
             self._free(own, ghost, ghost.ticket, left)
             return None  # the free token is decided about like any other
@@ -122,15 +122,11 @@ class Taker:
         self.narrator.once(text, f"waiting until they are dead: {text}")
         return True
 
-    def _may_free(self, ghost: TokenFile, left: recovery.Leftovers) -> bool:
-        denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
-        if pids := denied or [identity.pid for identity in left.not_ours]:
+    def _may_free(self, ghost: TicketFile, left: recovery.Leftovers, since: float) -> bool:
+        if pids := left.denied:
             self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {_who(pids)} may end them")
             return False
-        assert self._ghost_since is not None
-        waited = time.monotonic() - self._ghost_since
-        assert ghost.ticket is not None
-        return recovery.may_end(ghost.ticket) or waited >= self.bounds.survive_wait
+        return recovery.may_end(ghost) or time.monotonic() - since >= self.bounds.survive_wait
 
     def _end_leftovers(self, own: OwnTicket, ticket: TicketFile) -> recovery.Leftovers:
         return recovery.end_leftovers(
@@ -143,7 +139,7 @@ class Taker:
 
     def _clear_abandoned(self, own: OwnTicket) -> None:
         """The token is free, but not because its holder released it: end what that one left, or say who may."""
-        for ticket in recovery.abandoned(own.queue, None):
+        for ticket in recovery.abandoned(own.queue):
             left = self._end_leftovers(own, ticket)
             said = f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody"
             new = self.narrator.once(ticket.id, said)

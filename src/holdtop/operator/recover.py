@@ -81,7 +81,7 @@ def _recover(deed: Deed, view: QueueView) -> Done:
     if text := _why_kept(token, left):
         return Done(5, text, steps, returned(deed.targets, steps))
     dead = _dead_holds(view, token)
-    if stuck := [entry for entry in left.left if entry.why == "unkillable"]:
+    if stuck := left.unkillable:
         survivors.record(deed.queue, dead[0], stuck)
     if not freeing.free(deed.places, deed.queue, token, keep=token.kind == "garbled"):
         raise RefusedError(f"{view.token_path} is another token now: look again")
@@ -200,11 +200,9 @@ def _end_one(deed: Deed, ticket: TicketFile) -> recovery.Leftovers:
 
 def _why_kept(token: TokenFile, left: recovery.Leftovers) -> str | None:
     """Why the token has to stay."""
-    denied = [entry.member.identity.pid for entry in left.left if entry.why == "not permitted"]
-    pids = denied or [identity.pid for identity in left.not_ours]
-    if not pids:
+    if not left.denied:
         return None
-    return f"the token stays: pids {pids} still run, and only {user_name(token.uid)} or root may end them"
+    return f"the token stays: pids {left.denied} still run, and only {user_name(token.uid)} or root may end them"
 
 
 def _leftovers(view: QueueView, token: TokenFile) -> tuple[Target, ...]:

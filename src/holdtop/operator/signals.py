@@ -14,9 +14,6 @@ from holdtop.payload.members import Scope, real_uid
 from holdtop.payload.process import Identity, ProcessTable, is_alive
 from holdtop.render import counted
 
-#: A scope in which nothing is found: only what is known by identity is signalled.
-_NOWHERE = Scope(Identity(0, 1 << 63), "\0", -1, reaper=None)
-
 
 def still_same(plan: Plan, _places: Places) -> tuple[Target, ...]:
     """The frozen targets, and what was started below the first one since, where the plan says so.
@@ -43,8 +40,10 @@ def still_same(plan: Plan, _places: Places) -> tuple[Target, ...]:
 
 def signal_targets(deed: Deed) -> Done:
     """TERM, and KILL after the grace, by pidfd; with the powers of the account whose processes they are."""
-    known = tuple(Identity(one.pid, one.start_ticks) for one in deed.targets)
-    ending = Ending(_NOWHERE, deed.bounds(), None, lambda: (), known=known, progress=deed.tell)
+    chosen = tuple(Identity(one.pid, one.start_ticks) for one in deed.targets)
+    # No mark is so young: nothing but the chosen is found.
+    scope = Scope(Identity(0, 1 << 63), "", -1, reaper=None, chosen=chosen)
+    ending = Ending(scope, deed.bounds(), None, lambda: (), progress=deed.tell)
     ended, left, _ = with_powers_of(deed.plan.uid, lambda: ending.run(time.sleep))
     steps = fates(deed.targets, {fate.member.identity.pid: fate.ended_by for fate in ended}, left)
     for step in steps:

@@ -27,14 +27,12 @@ class Cgroup:
     @classmethod
     def at(cls, path: str) -> Cgroup | None:
         """The group of that path, if the hierarchy is mounted here and shows it."""
-        mount = _mount()
-        if mount is None or ".." in path.split("/"):
-            return None  # "/../x": outside of our cgroup namespace
-        root, point = mount
-        inside = (
-            path.removeprefix(root.rstrip("/")) if path == root or path.startswith(root.rstrip("/") + "/") else None
-        )
-        return None if inside is None else cls(path, point + inside.rstrip("/"))
+        if (mount := _mount()) is None:
+            return None
+        root, point = mount[0].rstrip("/"), mount[1]
+        if ".." in path.split("/") or not (path == root or path.startswith(f"{root}/")):
+            return None  # outside of our cgroup namespace ("/../x") or of what is mounted
+        return cls(path, point + path.removeprefix(root).rstrip("/"))
 
     @classmethod
     def of(cls, pid: int) -> Cgroup | None:
@@ -99,10 +97,6 @@ class Cgroup:
     def freeze(self, frozen: bool) -> None:
         """Stop or continue all; a frozen process sees no signal but KILL."""
         self._write("cgroup.freeze", str(int(frozen)))
-
-    def frozen(self) -> bool:
-        with open(f"{self.directory}/cgroup.events", "rb") as file:
-            return b"frozen 1" in file.read()
 
     def remove(self) -> None:
         """Remove it with all below, as far as nothing lives there; never raises."""

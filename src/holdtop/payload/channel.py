@@ -9,6 +9,9 @@ from typing import Any
 
 from holdtop.payload.custody import End
 
+#: Of a longer word (a sentence with foreign text in it) this many characters are sent: a packet is read whole.
+LONGEST_WORD = 4096
+
 
 class Channel:
     def __init__(self, end: socket.socket) -> None:
@@ -27,8 +30,9 @@ class Channel:
 
     def send(self, kind: str, **content: object) -> None:
         """Quietly nothing when the other side is gone: its pidfd tells that, and better."""
+        words = {key: word[:LONGEST_WORD] if isinstance(word, str) else word for key, word in content.items()}
         try:
-            self._socket.send(json.dumps({"kind": kind, **content}).encode())
+            self._socket.send(json.dumps({"kind": kind, **words}).encode())
         except OSError:
             return
 

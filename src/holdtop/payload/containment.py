@@ -108,23 +108,30 @@ def prepare(mode: Mode, name: str, scopes: ScopeMaker) -> Place:
     place = Place(PREFIX + name, mode)
     if mode == "subreaper":
         return place
+    also = ""
     home = Cgroup.of(os.getpid())
-    if home is not None and home.writable:
-        _sweep(home)
-        try:
-            place.cgroup = home.make(place.name)
-            return place
-        except OSError as error:
-            place.why = f"{home.path}: {error.strerror}"
-    else:
-        place.why = why_not(home)
-    refused = scopes.why_not() if home is not None else None
-    if home is not None and refused is None:
-        place.scope = scopes.start
-    elif mode == "cgroup":
-        also = f", and {refused}" if refused else ""
+    if home is None:
+        place.why = "no version 2 cgroup hierarchy is mounted"
+    elif not _made(place, home):
+        refused = scopes.why_not()
+        place.scope = None if refused else scopes.start
+        also = f", and {refused}"
+    if mode == "cgroup" and not (place.cgroup or place.scope):
         raise HoldError(f"--contain cgroup: {place.why}{also}; Delegate=yes in the unit gives one")
     return place
+
+
+def _made(place: Place, home: Cgroup) -> bool:
+    """Whether a cgroup could be made below the hold's own; why not is remembered."""
+    if not home.writable:
+        place.why = f"the cgroup {home.path} is not delegated to this account"
+        return False
+    _sweep(home)
+    try:
+        place.cgroup = home.make(place.name)
+    except OSError as error:
+        place.why = f"{home.path}: {error.strerror}"
+    return place.cgroup is not None
 
 
 def _sweep(home: Cgroup) -> None:
@@ -134,13 +141,6 @@ def _sweep(home: Cgroup) -> None:
             group = Cgroup(f"{home.path.rstrip('/')}/{entry.name}", entry.path)
             if group.ours and group.populated() is False:
                 group.remove()
-
-
-def why_not(home: Cgroup | None) -> str:
-    """Why no cgroup can be made below ours."""
-    if home is None:
-        return "no version 2 cgroup hierarchy is mounted"
-    return f"the cgroup {home.path} is not delegated to this account"
 
 
 def possible(scopes: ScopeMaker) -> tuple[str, ...]:

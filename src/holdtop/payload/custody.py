@@ -68,10 +68,10 @@ class SeenCgroup:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a member that did not end by itself."""
+    """A member that has ended after a signal of ours."""
 
     member: Member
-    #: ``TERM``, ``KILL``, or ``by itself``.
+    #: The strongest that it was sent: ``TERM`` or ``KILL``.
     ended_by: str
 
 

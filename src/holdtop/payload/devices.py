@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from holdtop.payload.custody import Member
-from holdtop.payload.members import Scope, find, member
+from holdtop.payload.members import OtherHolds, Scope, find, member
 from holdtop.payload.process import Identity
 
 #: How long the probe may take, in seconds.
 PROBE_WAIT = 2.0
 
 T = TypeVar("T")
-OtherHolds = Callable[[], Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)

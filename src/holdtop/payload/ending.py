@@ -17,7 +17,7 @@ from signal import Signals
 
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
-from holdtop.payload.members import Found, Scope, find, newborn, recorded
+from holdtop.payload.members import Found, OtherHolds, Scope, find, newborn
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 
 #: After KILL, this long until processes that we may not signal are given up, and at least so long until others are,
@@ -27,8 +27,6 @@ KILL_WAIT = 1.0
 STILL_FOR = 0.25
 #: How long the next member to start is waited for, when KILL does not catch up with them, in seconds.
 HUNT_FOR = 0.05
-
-
 #: A child that the kernel counts and ``/proc`` hides (hidepid, and another account's program).
 UNSEEN = Member(Identity(0, 0), "a child that cannot be seen", None, "descent", "?")
 
@@ -86,9 +84,7 @@ class Ending:
     bounds: Bounds
     #: ``None`` where this process is no ancestor (recovery): then there is no kernel's proof.
     reaper: Reaper | None
-    other_holds: Callable[[], Collection[int]]
-    #: Members known by (pid, start) from a record, for a payload without a subreaper.
-    known: Collection[Identity] = ()
+    other_holds: OtherHolds
     #: Told of each signal sent: member and signal name.
     progress: Callable[[Member, str], None] = lambda _member, _signal: None
     _seen: dict[Identity, Member] = field(default_factory=dict)
@@ -127,10 +123,6 @@ class Ending:
     def _look(self) -> tuple[Found, bool]:
         """Reap, look, and say whether nothing is left. Reaping again after the look closes the gap between."""
         found = find(self.scope, self.other_holds)
-        if self.known:
-            seen = {member.identity for member in found.members}
-            extra = (m for m in recorded(self.known, found.table) if m.identity not in seen)
-            found = replace(found, members=(*found.members, *extra))
         for member in found.members:
             self._seen[member.identity] = member  # the newest: a name changes with an exec
         if found.members:
@@ -208,15 +200,15 @@ class Ending:
     def _conclude(self, found: Found) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         living = {member.identity: member for member in found.members}
         fates = tuple(
-            Fate(member, self._sent.get(identity, "SIGnone").removeprefix("SIG"))
-            for identity, member in self._seen.items()
+            Fate(self._seen[identity], sent.removeprefix("SIG"))
+            for identity, sent in self._sent.items()
             if identity not in living
         )
         left = [Left(member, self._why(identity)) for identity, member in living.items()]
         left += found.spared
         if self.reaper and not self.reaper.childless and not left:
             left = [Left(UNSEEN, "not permitted")]
-        return tuple(fate for fate in fates if fate.ended_by != "none"), tuple(left), None if left else self._proof()
+        return fates, tuple(left), None if left else self._proof()
 
     def _proof(self) -> str | None:
         """ECHILD and every cgroup empty, where there are any: neither alone would do (members move, others adopt)."""

@@ -11,15 +11,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.payload import linux
-from holdtop.payload.cgroup import PREFIX
 from holdtop.payload.channel import Channel
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import Custody, End, Report
-from holdtop.payload.devices import Probe, daemons, no_device, suspects
+from holdtop.payload.devices import Probe, daemons, suspects
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
@@ -36,7 +35,7 @@ TICK = 1.0
 PUBLISH_EVERY = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One payload: what to start, how long it may run, how it ends, and what is held for it."""
 
@@ -44,15 +43,15 @@ class Run:
     #: Id and nonce, as in the payload's ``HOLDTOP_RUN``.
     mark: str
     custody: Custody
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: Bounds
     #: Seconds of CLOCK_MONOTONIC (suspend does not count); ``None`` for no limit.
-    max_hold: float | None = None
-    limits: Limits = field(default_factory=Limits)
-    place: Place = field(default_factory=lambda: Place(f"{PREFIX}none"))
+    max_hold: float | None
+    limits: Limits
+    place: Place
     #: Spare what left the root's session and has no device open.
-    keep_daemons: bool = False
+    keep_daemons: bool
     #: Who has the device open.
-    devices: Probe = no_device
+    devices: Probe
 
 
 def exit_status(report: Report) -> int:
@@ -169,7 +168,7 @@ class Keeper:
         """
         place = self._run.place
         place.put(root.pid)
-        if place.why and place.mode == "auto":
+        if place.why and not place.cgroup:
             self._say(f"no cgroup: {place.why}")
         if place.cgroup:
             self._channel.send("placed", path=place.cgroup.path)
@@ -225,15 +224,17 @@ class Keeper:
         """The deadline, what is held, and a root that has stopped itself."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return End("max-hold", 124, f"the hold's time is over (--max-hold {self._run.max_hold:g} s)")
-        if reaper.root_stopped_by is None or pausing.paused:
-            return self._run.limits.check() or self._run.custody.check()
-        signum, reaper.root_stopped_by = reaper.root_stopped_by, None
+        if reaper.root_stopped_by is not None and not pausing.paused:
+            self._heed_stop(reaper.root_stopped_by)
+            reaper.root_stopped_by = None
+        return self._run.limits.check() or self._run.custody.check()
+
+    def _heed_stop(self, signum: int) -> None:
         if signum in (signal.SIGTTIN, signal.SIGTTOU):
             self._channel.send("wants terminal")  # a shell may have brought the hold to the foreground meanwhile
-            return None
-        self._continue_payload()
-        self._say("a held accelerator is not suspended: the payload was continued")
-        return None
+        else:
+            self._continue_payload()
+            self._say("a held accelerator is not suspended: the payload was continued")
 
     def _continue_payload(self) -> None:
         """Only while the root has not been reaped: its number is nobody else's."""
@@ -245,8 +246,8 @@ class Keeper:
         if turn and not turn.paused:
             if pausing.scope.root in pausing.resume():
                 reaper.root_stopped_by = None  # that was us; one that had stopped itself is continued by its own rule
-        elif (turn or pausing.paused) and (left := pausing.pause()):
-            self._channel.send("warn", text=left)
+        elif (turn or pausing.paused) and (goes_on := pausing.pause()):
+            self._channel.send("warn", text=goes_on)
         if turn:
             self._channel.send("turned", paused=turn.paused)
             self._channel.send("warn" if turn.value is None else "say", text=turn.text)

@@ -17,6 +17,8 @@ from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
 from holdtop.payload.process import Identity, ProcessTable, Stat, ancestry, born, is_alive
 
 RUN_MARK = "HOLDTOP_RUN"
+#: Asked at each look for the pids of other live holds.
+OtherHolds = Callable[[], Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Scope:
     cgroups: tuple[Cgroup, ...] = ()
     #: Members on record: they and whatever is below them are members.
     known: tuple[Identity, ...] = ()
+    #: An operator's choice: members by themselves, without what is below them.
+    chosen: tuple[Identity, ...] = ()
     #: Spared on request, with whatever is below them.
     kept: frozenset[Identity] = frozenset()
     #: Paths of all other cgroups in which a member was ever seen. Grows with each look.
@@ -74,7 +78,7 @@ class Found:
     sole: tuple[Cgroup, ...] = ()
 
 
-def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
+def find(scope: Scope, other_holds: OtherHolds) -> Found:
     """One look. An empty answer is no proof: a fork chain can be faster than any scan."""
     listed = {group: group.procs() for group in scope.groups()}
     table = ProcessTable()
@@ -84,7 +88,7 @@ def find(scope: Scope, other_holds: Callable[[], Collection[int]]) -> Found:
         """A hold above us is no other's: its payload we are as well."""
         return set(other_holds()) - mine
 
-    ways: dict[int, FoundBy] = dict.fromkeys(_below_known(scope, table), "record")
+    ways: dict[int, FoundBy] = dict.fromkeys(_recorded(scope, table), "record")
     ways |= dict.fromkeys(table.descendants(scope.reaper) if scope.reaper else (), "descent")
     ways |= dict.fromkeys((pid for group in scope.cgroups for pid in listed[group] if pid in table.stats), "cgroup")
     inside = [pid for pid in ways if pid not in mine]
@@ -113,12 +117,12 @@ def _hidden(pids: Collection[int], table: ProcessTable) -> bool:
     return any(is_alive(Identity(pid, 0)) is None for pid in pids if pid not in table.stats)
 
 
-def _below_known(scope: Scope, table: ProcessTable) -> Iterator[int]:
-    """Members on record that are this very process still, and what they have started since."""
-    for identity in scope.known:
+def _recorded(scope: Scope, table: ProcessTable) -> Iterator[int]:
+    """Members on record that are this very process still, and what those known have started since."""
+    for identity in (*scope.known, *scope.chosen):
         stat = table.stats.get(identity.pid)
         if stat and stat.identity == identity:
-            yield from (identity.pid, *table.descendants(identity.pid))
+            yield from (identity.pid, *(table.descendants(identity.pid) if identity in scope.known else ()))
 
 
 def _remember(scope: Scope, members: Collection[Member]) -> None:
@@ -131,12 +135,6 @@ def _remember(scope: Scope, members: Collection[Member]) -> None:
         within = path.rstrip("/") + "/"
         if not home.startswith(within) and not within.startswith(made or ("\0",)):
             scope.wandered.add(path)
-
-
-def recorded(identities: Collection[Identity], table: ProcessTable) -> tuple[Member, ...]:
-    """Those of a record's processes that are this very process still, and alive."""
-    stats = (table.stats.get(identity.pid) for identity in identities if is_alive(identity))
-    return tuple(member(stat, "record") for stat in stats if stat and stat.identity in identities)
 
 
 def real_uid(pid: int) -> int | None:
@@ -177,7 +175,7 @@ def _is_marked(scope: Scope, stat: Stat) -> bool:
     )
 
 
-def newborn(scope: Scope, found: Found, until: float, other_holds: Callable[[], Collection[int]]) -> Iterator[Member]:
+def newborn(scope: Scope, found: Found, until: float, other_holds: OtherHolds) -> Iterator[Member]:
     """Members that start before ``until``, told while they live: a link of a fork chain is gone after a whole look."""
     spared = {left.member.identity.pid for left in found.spared}
     not_ours = {*spared, *other_holds()} - {*found.table.ancestors(os.getpid())}

@@ -60,6 +60,8 @@ class Namespace:
         alive = set(self.guardians)
         end_at: float | None = None
         while not reaper.childless and (end_at is None or time.monotonic() < end_at):
+            ended = ready((inbox.fd, *alive), 3600.0 if end_at is None else end_at - time.monotonic())
+            inbox.drain()
             reaper.reap()
             if reaper.root_stopped_by is not None:
                 _tell(tell, reaper.root_stopped_by << 8 | 0x7F)
@@ -67,10 +69,7 @@ class Namespace:
             if reaper.root_wait_status is not None and not told:
                 told = True
                 _tell(tell, reaper.root_wait_status)
-            if not reaper.childless:
-                ended = ready((inbox.fd, *alive), 3600.0 if end_at is None else end_at - time.monotonic())
-                inbox.drain()
-                alive.difference_update(ended)
+            alive.difference_update(ended)
             if not alive and end_at is None:
                 end_at = time.monotonic() + self.grace
                 with contextlib.suppress(OSError):

@@ -7,12 +7,12 @@ without a cgroup, and a parent sees its child stopped. Either way descriptors, d
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from signal import Signals
 
 from holdtop.payload.custody import Member, names
-from holdtop.payload.members import Found, Scope, find
+from holdtop.payload.members import Found, OtherHolds, Scope, find
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 from holdtop.payload.terminal import Terminal
 
@@ -27,7 +27,7 @@ class Pausing:
     """The pauses of one payload."""
 
     scope: Scope
-    other_holds: Callable[[], Collection[int]]
+    other_holds: OtherHolds
     #: Lent to the payload; taken back during a pause, since a stopped group hears no Ctrl-C.
     terminal: Terminal | None = None
     paused: bool = False

@@ -154,11 +154,12 @@ class Supervisor:
                         self._channel.send("lent")
                     else:
                         self._ask_to_end(NO_TERMINAL)
-                case "say" | "ending":
+                case "say":
+                    self._say(message["text"])
+                case "ending":
                     if message["text"]:
                         self._say(message["text"])
-                    if message["kind"] == "ending":
-                        self._limit_ending()
+                    self._limit_ending()
                 case "turned":
                     self._paused = message["paused"]
                 case "warn":
