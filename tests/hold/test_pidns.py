@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdtop.payload.process import ProcessTable, read_stat
-from tests.hold.lanes import NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
 __all__ = ["shared"]
@@ -123,6 +123,20 @@ def test_the_processes_between_keep_no_life_sign(state: Box) -> None:
         assert not [target for target in targets if str(state.state) in target]
     lane.terminate()
     assert ended(lane)[0] == 143
+
+
+@pytest.mark.parametrize(("outer", "why"), [("gpu", "could be a deadlock"), ("npu", "while npu is held")])
+def test_a_hold_inside_that_could_wait_for_its_own_is_refused(state: Box, outer: str, why: str) -> None:
+    """The holder's pid means nothing inside, and was taken for nobody's: the payload waited for itself for ever."""
+    words = [*HOLDTOP, "run", "-w", "5", "--state-dir", str(state.state), "--", "true"]
+    status, errors = ended(state.run(*words, options=(*IN, "-r", outer)))
+    assert status == 125
+    assert why in errors
+
+
+def test_a_hold_inside_on_what_sorts_behind_runs(state: Box) -> None:
+    words = [*HOLDTOP, "run", "-w", "5", "-r", "npu", "--state-dir", str(state.state), "--", "sh", "-c", "exit 9"]
+    assert ended(state.run(*words, options=IN))[0] == 9
 
 
 def test_an_ordinary_account_has_one_too(shared: Box) -> None:

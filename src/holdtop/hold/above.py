@@ -23,8 +23,9 @@ TICKET_MARK = "HOLDTOP_TICKET_"
 def holds_above(wanted: Sequence[Places], environ: Mapping[str, str]) -> set[str]:
     """The resources that a hold above us has, of all that lie beside the wanted ones.
 
-    Raises ``HoldError`` when a wanted one is held by the hold that this environment names, but not above us:
-    waiting for it could be waiting for ourselves.
+    Raises ``HoldError`` when a wanted one is held by the hold that this environment names, but not provably above us:
+    waiting for it could be waiting for ourselves. One that nobody can place from here (we are in a pid namespace of
+    our own) counts as above us for the order of taking.
     """
     table = ProcessTable()
     ancestors = {table.stats[pid].identity for pid in table.ancestors(os.getpid()) if pid in table.stats}
@@ -34,13 +35,16 @@ def holds_above(wanted: Sequence[Places], environ: Mapping[str, str]) -> set[str
         holder = _live_holder(place)
         if holder is None:
             continue
-        if Identity(holder.pid, holder.start_ticks) in ancestors:
+        here, named = holder.identity_alive, environ.get(TICKET_MARK + prefix(place.resource)) == holder.id
+        if here and Identity(holder.pid, holder.start_ticks) in ancestors:
             above.add(place.resource)
-        elif place in wanted and environ.get(TICKET_MARK + prefix(place.resource)) == holder.id:
+        elif named and place in wanted:
             raise HoldError(
-                f"this environment belongs to hold {holder.id} of {place.resource}, which is still running, but "
-                "this process is not below it: waiting for it could be a deadlock; start from another environment"
+                f"this environment belongs to hold {holder.id} of {place.resource}, which is still running, but this "
+                "process is not provably below it: waiting for it could be a deadlock; start from another environment"
             )
+        elif named and here is None:
+            above.add(place.resource)
     return above
 
 
@@ -55,9 +59,9 @@ def refuse_disorder(wanted: Collection[str], above: Collection[str]) -> None:
 
 
 def _live_holder(place: Places) -> TicketFile | None:
-    """Whose token lies there, if that is a living process whose number means the same here as there."""
+    """Whose token lies there, if its hold lives; its number may mean somebody else here."""
     with contextlib.suppress(HoldError, OSError), place.open_token_dir() as directory:
         found = token.look(directory, place.token_name)
-        if found and found.ticket and found.locked and found.ticket.identity_alive:
+        if found and found.ticket and found.locked and found.ticket.identity_alive is not False:
             return found.ticket
     return None
