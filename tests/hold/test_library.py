@@ -51,8 +51,8 @@ def test_a_hold_lasts_as_long_as_its_block(state: Box) -> None:
     with Hold("gpu", state_dir=state.state, lane="mine") as held:
         assert state.token.exists()
         assert not held.lost
-        with pytest.raises(HoldError, match="121"), Hold("gpu", state_dir=state.state, wait=0):
-            pytest.fail("two holders")
+        with ThreadPoolExecutor(1) as other, pytest.raises(HoldError, match="121"):
+            other.submit(Hold("gpu", state_dir=state.state, wait=0).__enter__).result()
     assert state.leftovers() == []
 
 
@@ -61,6 +61,27 @@ def test_a_program_does_not_wait_for_itself(state: Box, held: str, wanted: str) 
     with Hold(held, state_dir=state.state), pytest.raises(HoldError, match="holds gpu itself"):
         run(["true"], resource=wanted, state_dir=state.state, wait=0)
     assert run(["true"], state_dir=state.state, stdio=QUIET) == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "why"),
+    [("gpu", "gpu,npu", "itself"), ("gpu,npu", "npu", "itself"), ("npu", "gpu", "-r gpu,npu")],
+)
+def test_a_thread_waits_neither_for_itself_nor_across(state: Box, held: str, wanted: str, why: str) -> None:
+    with Hold(held, state_dir=state.state) as hold:
+        with pytest.raises(HoldError, match=why):
+            run(["true"], resource=wanted, state_dir=state.state, stdio=QUIET)
+        with pytest.raises(HoldError, match=why):
+            Hold(wanted, state_dir=state.state).__enter__()
+        with pytest.raises(HoldError, match="in use"), ThreadPoolExecutor(1) as other:
+            other.submit(hold.__enter__).result()
+        assert not hold.lost
+    assert state.leftovers() == []
+
+
+def test_a_string_is_no_list_of_words(state: Box) -> None:
+    with pytest.raises(TypeError, match="list of words"):
+        run("true", state_dir=state.state)
 
 
 def test_a_hold_opened_in_a_thread_that_ends_stays(state: Box) -> None:

@@ -315,6 +315,7 @@ def test_guard_pauses_without_a_queue(sensors: Sensors, contain: str) -> None:
         (["--tctl-pause", "126"], "above 125 C"),
         (["--tctl-abort", "200"], "above 125 C"),
         (["--tctl-pause", "0"], "greater than zero"),
+        (["--tctl-pause", "6"], "no sensor gets"),
     ],
 )
 def test_a_limit_that_could_never_act_is_refused(verb: str, limits: list[str], word: str, sensors: Sensors) -> None:

@@ -123,7 +123,9 @@ def test_a_taker_may_refuse_while_a_survivor_lives(state: Box, tmp_path: Path) -
 def test_a_taker_may_wait_for_a_survivors_death(state: Box, tmp_path: Path) -> None:
     order = tmp_path / "order"
     with survivor(state) as (ice, root):
-        assert ended(state.run("true", options=["--after-survivor", "wait", "-w", "1.5"]))[0] == 121
+        status, errors = ended(state.run("true", options=["--after-survivor", "wait", "-w", "1.5"]))
+        assert status == 121
+        assert f"-w limit is over: pids [{root.pid}] of lane first" in errors
         waiters = []
         for name in ("one", "two"):
             options = ["--after-survivor", "wait", "--lane", name]

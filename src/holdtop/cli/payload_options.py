@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("--tctl-abort", type=types.celsius, metavar="C", help="end it when Tctl stays at or above")
     option(
         "--tctl-pause",
-        type=types.celsius,
+        type=types.pause_celsius,
         metavar="C",
         help=f"pause it when Tctl stays at or above, until it stays {HYSTERESIS:g} C below; max-hold goes on",
     )

@@ -67,6 +67,17 @@ def celsius(text: str) -> float:
     return value
 
 
+def pause_celsius(text: str) -> float:
+    """The same for a pause, which has an end: a payload that nothing resumes would keep the accelerator for ever."""
+    from holdtop.payload.limits import HYSTERESIS
+    from holdtop.sources.host import PLAUSIBLE
+
+    value = celsius(text)
+    if value - HYSTERESIS <= PLAUSIBLE[0]:
+        raise argparse.ArgumentTypeError(f"{text!r}: the pause would end {HYSTERESIS:g} C below, where no sensor gets")
+    return value
+
+
 def cpus(text: str) -> frozenset[int]:
     """``0-3,8`` is a list; a plain number is how many. Raises ``ArgumentTypeError``."""
     mine = sorted(os.sched_getaffinity(0))

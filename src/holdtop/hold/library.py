@@ -12,12 +12,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from holdtop.errors import HoldError
 from holdtop.hold import placeholder
+from holdtop.hold.above import refuse_disorder
 from holdtop.payload.signals import ready
 
 #: Without the caller's directory in the path (-P): a ``queue.py`` there is not the library's.
@@ -30,8 +32,29 @@ END_WAIT = 2.0
 _held: set[Hold] = set()
 
 
+def _refuse_endless_wait(resource: str, holds: Iterable[Hold]) -> None:
+    """Raises ``HoldError`` when one of ``holds`` has a part of ``resource``, or this thread has what comes after it."""
+    wanted = resource.split(",")
+    for name in sorted(_held_by(holds).intersection(wanted)):
+        raise HoldError(f"this program holds {name} itself, and would wait for ever: run the command directly")
+    refuse_disorder(wanted, _held_by(_of_this_thread()))
+
+
+def _held_by(holds: Iterable[Hold]) -> set[str]:
+    return {name for hold in holds if not hold.lost for name in hold.resource.split(",")}
+
+
+def _of_this_thread() -> list[Hold]:
+    return [hold for hold in _held.copy() if hold.thread is threading.current_thread()]
+
+
 def command_line(argv: Sequence[str], options: Mapping[str, object]) -> list[str]:
-    """``max_hold=60`` becomes ``--max-hold 60``; ``True`` is a bare flag, ``None`` and ``False`` are left out."""
+    """``max_hold=60`` becomes ``--max-hold 60``; ``True`` is a bare flag, ``None`` and ``False`` are left out.
+
+    Raises ``TypeError`` for a string instead of words: its letters would be the words.
+    """
+    if isinstance(argv, str | bytes):
+        raise TypeError(f"the command is a list of words, not {argv!r}")
     words = [*_HOLDTOP, "run"]
     for name, value in options.items():
         if value is not None and value is not False:
@@ -50,11 +73,10 @@ def run(
     ``stdio``: ``stdin``, ``stdout``, ``stderr``, ``cwd``, ``env`` as for ``subprocess.Popen``. When the wait is
     interrupted, by Ctrl-C say, the hold is asked to end and waited for before the exception goes on; on a terminal it
     is the command that gets the Ctrl-C, and when it dies of it ``KeyboardInterrupt`` is raised here.
-    Raises ``HoldError`` inside a ``Hold`` of the same resource, and when this program reaps every child itself.
+    Raises ``HoldError`` inside a ``Hold`` of the same resource or of one that sorts after it, and when this program
+    reaps every child itself.
     """
-    ours = {name for hold in _held if not hold.lost for name in hold.resource.split(",")}
-    if both := ours.intersection(resource.split(",")):
-        raise HoldError(f"this program holds {min(both)} itself: run the command directly, it would wait for ever")
+    _refuse_endless_wait(resource, _held.copy())
     line = command_line(argv, {"resource": resource, **options})
     process = subprocess.Popen(line, **(stdio or {}))
     try:
@@ -93,10 +115,30 @@ class Hold:
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd = -1
         self._owner = 0
+        #: Which thread took it: one that waits for a hold of its own waits for ever, another one may be served.
+        self.thread: threading.Thread | None = None
 
     def __enter__(self) -> Hold:
-        """Wait for the token. Raises ``HoldError`` with the status when it is not to be had."""
-        self._owner = os.getpid()
+        """Wait for the token. Raises ``HoldError`` with the status when it is not to be had, and at once when this
+        thread holds it, or what sorts after it, already."""
+        if self._owner == os.getpid():
+            raise HoldError("this Hold is in use: make another one, each stands for one place in the queue")
+        _refuse_endless_wait(self.resource, _of_this_thread())
+        self._owner, self.thread = os.getpid(), threading.current_thread()
+        try:
+            process = self._start()
+            assert process.stdout is not None
+            if process.stdout.readline() != b"held\n":
+                raise HoldError(f"the hold was not taken (status {_status(process)})")
+        except BaseException:
+            if self._process:
+                self._process.terminate()  # a waiter does not look at its stdin
+            self.release()
+            raise
+        _held.add(self)
+        return self
+
+    def _start(self) -> subprocess.Popen[bytes]:
         caller = os.pidfd_open(self._owner)
         try:
             # In a group of its own: a Ctrl-C that the caller survives must not cost it the token.
@@ -111,16 +153,7 @@ class Hold:
         finally:
             os.close(caller)
         self._process, self._pidfd = process, os.pidfd_open(process.pid)
-        assert process.stdout is not None
-        try:
-            if process.stdout.readline() != b"held\n":
-                raise HoldError(f"the hold was not taken (status {_status(process)})")
-        except BaseException:
-            process.terminate()  # a waiter does not look at its stdin
-            self.release()
-            raise
-        _held.add(self)
-        return self
+        return process
 
     @property
     def lost(self) -> bool:
@@ -132,13 +165,14 @@ class Hold:
 
     def release(self) -> None:
         """Give the token back; returns when it is free. In a forked child, which never had it, nothing is given."""
-        if self._process is None:
-            return
         process, self._process = self._process, None
+        owner, self._owner = self._owner, 0
+        if process is None:
+            return
         _held.discard(self)
         assert process.stdin
         assert process.stdout
-        if self._owner == os.getpid():
+        if owner == os.getpid():
             with contextlib.suppress(OSError):  # it has ended already
                 process.stdin.write(b"\n")
         process.stdin.close()

@@ -116,7 +116,7 @@ class Waiter:
                 if held := taker.attempt(own, token_dir, sight.token):
                     return held
             if self.until is not None and time.monotonic() >= self.until:
-                raise Leave(121, "timeout", "the token did not come free within the -w limit")
+                raise Leave(121, "timeout", f"the -w limit is over: {self._in_the_way(own, sight)}")
             self._sleep(own, token_dir, sight)
 
     def _heed(self, own: OwnTicket) -> None:
@@ -161,6 +161,15 @@ class Waiter:
             return False
         self.narrator.once("overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first")
         return True
+
+    def _in_the_way(self, own: OwnTicket, sight: Sight) -> str:
+        if self.after_survivor == "wait" and (living := survivors.lasting(own.queue)):
+            return f"{survivors.described(living)}, still live (--after-survivor wait)"
+        if found := sight.token:
+            return f"held by lane {found.lane}, pid {found.pid}" if found.pid else f"the token is {found.kind}"
+        if sight.ahead:
+            return f"ticket {sight.ahead[0].id} of lane {sight.ahead[0].lane} is ahead"
+        return "the token could not be taken in time"
 
     def _pause(self, own: OwnTicket, seconds: float) -> None:
         """The taker's sleep: short, and ended by whatever ends the wait."""
