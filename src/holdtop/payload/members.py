@@ -200,7 +200,8 @@ def _spared(
     """What is kept on request; and detached branches that carry another live hold, from their top down, with all below.
 
     Below the root itself, or left by it in its own session, a hold is part of the payload: it is asked to end like
-    everybody else. Detached is what has a session of its own, as a server has.
+    everybody else. Detached is what has a session of its own, as a server has. A server's fork that has executed
+    nothing yet is the server: a TERM in it is written to the pipe that both read, and the server ends.
     """
     spared: dict[int, LeftWhy] = {}
     for pid in inside:
@@ -210,5 +211,6 @@ def _spared(
     for hold in among.intersection(other_holds()):
         branch = [hold, *(pid for pid in table.ancestors(hold) if pid in among)]
         if scope.root.pid not in branch and table.stats[branch[-1]].session != scope.session(table):
-            spared |= dict.fromkeys((*branch, *table.descendants(hold)), "spared")
+            forks = (pid for one in branch for pid in table.children.get(one, ()) if table.stats[pid].unexecuted)
+            spared |= dict.fromkeys((*branch, *table.descendants(hold), *forks), "spared")
     return spared

@@ -28,6 +28,9 @@ class Identity:
     start_ticks: int
 
 
+PF_FORKNOEXEC = 0x40  # include/linux/sched.h; the flags of proc_pid_stat(5)
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """The fields of ``/proc/PID/stat`` that a hold needs."""
@@ -40,6 +43,8 @@ class Stat:
     session: int
     threads: int
     start_ticks: int
+    #: Forked, and has executed nothing since: it has its parent's handlers, and what they write to.
+    unexecuted: bool
 
     @property
     def identity(self) -> Identity:
@@ -73,6 +78,7 @@ def parse_stat(raw: bytes) -> Stat:
         session=int(rest[3]),
         threads=int(rest[17]),
         start_ticks=int(rest[19]),
+        unexecuted=bool(int(rest[6]) & PF_FORKNOEXEC),
     )
 
 
