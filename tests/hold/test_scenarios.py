@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from holdtop.payload.cgroup import Cgroup
-from holdtop.payload.process import Identity, Pinned, is_alive, read_stat
+from holdtop.payload.process import Identity, Pinned, ProcessTable, is_alive, read_stat
 from tests.hold.groups import inside
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, identity, sleepers, until
 
 #: No environment, no session, no parent, another name.
 HIDES = f"env -i setsid -f bash -c 'echo $$ > {{pid}}; exec -a kworker/u8:3 sleep {NAP}'"
@@ -47,9 +47,28 @@ while True:
     os.setsid()
 """
 
+#: A server with another's hold below it, and a fork that has executed nothing: TERM in either tells both, by one pipe.
+SERVES = """
+import os, signal, subprocess, sys
+os.setsid()
+read, write = os.pipe()
+signal.signal(signal.SIGTERM, lambda *_: os.write(write, b"T"))
+if os.fork():
+    subprocess.Popen(sys.argv[2:])
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    os.read(read, 1)
+else:
+    while True:
+        signal.pause()
+"""
+
 
 def tickets(state: Box, resource: str) -> list[str]:
     return [name for name in os.listdir(state.state / f"{resource}-queue") if not name.startswith(".")]
+
+
+def holder_of(state: Box, resource: str) -> Identity:
+    return identity(int((state.state / f"{resource}-token").read_text().split()[1]))
 
 
 def end_of(state: Box) -> dict[str, Any]:
@@ -211,13 +230,23 @@ def other_hold(state: Box, *words: str) -> list[str]:
     return [*HOLDTOP, "run", "-r", "npu", "--state-dir", str(state.state), "--grace", "1", "--", *words]
 
 
+@pytest.fixture
+def holder(state: Box, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes] | None]:
+    """A hold that makes the other one wait, when the test asks for one that waits."""
+    if request.param == "runs":
+        yield None
+        return
+    with subprocess.Popen(other_hold(state, "sleep", "600")) as hold:
+        until((state.state / "npu-token").exists)
+        yield hold
+        hold.terminate()
+
+
 @CONTAIN
-@pytest.mark.parametrize("other", ["runs", "waits"])
+@pytest.mark.parametrize("holder", ["runs", "waits"], indirect=True)
 def test_a_tmux_server_with_anothers_hold_below_it_is_spared_and_named(
-    state: Box, home: Cgroup, tmux: Tmux, tmp_path: Path, contain: str, other: str
+    state: Box, home: Cgroup, tmux: Tmux, tmp_path: Path, contain: str, holder: subprocess.Popen[bytes] | None
 ) -> None:
-    holder = subprocess.Popen(other_hold(state, "sleep", "600")) if other == "waits" else None
-    until(lambda: holder is None or (state.state / "npu-token").exists())
     lane = tmux.started_by(state, home, "--contain", contain)
     mark = tmp_path / "theirs"
     theirs = tmux.window(*other_hold(state, "sh", "-c", f"touch {mark}; exec sleep 600"))
@@ -245,6 +274,26 @@ def test_a_tmux_server_with_anothers_hold_below_it_is_spared_and_named(
     os.kill(theirs.pid, signal.SIGTERM)
     until(lambda: not (state.state / "npu-token").exists())
     assert is_alive(server)
+
+
+def test_a_servers_fork_is_spared_with_it(state: Box, home: Cgroup, tmp_path: Path) -> None:
+    pid, mark = tmp_path / "server", tmp_path / "theirs"
+    theirs = other_hold(state, "sh", "-c", f"touch {mark}; exec sleep 600")
+    server = shlex.join([sys.executable, "-c", SERVES, str(pid), *theirs])
+    script = f"({server} 2>/dev/null &); exec sleep 600"
+    lane = state.run("sh", "-c", script, options=["--grace", "2"], **inside(home))
+    until(mark.exists)
+    lane.terminate()
+    ended(lane)
+    with Pinned(identity(int(pid.read_text()))) as server_process:
+        children = ProcessTable().children[server_process.identity.pid]
+        assert len(children) == 2
+        for child in map(identity, children):
+            with Pinned(child) as pinned:
+                pinned.send(signal.SIGTERM if child == holder_of(state, "npu") else signal.SIGKILL)
+        until(lambda: not (state.state / "npu-token").exists())
+        assert is_alive(server_process.identity)
+        server_process.send(signal.SIGKILL)
 
 
 @CONTAIN

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from holdtop.hold import queue as queues
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.view import TokenFile
+from holdtop.payload.channel import Channel
 from holdtop.payload.process import parse_stat
 from tests.hold.lanes import HOLDTOP, Box, ended
 
@@ -52,13 +54,36 @@ def test_no_bytes_crash_a_token_or_a_ticket(data: bytes) -> None:
         tickets.parse(data, uid=0)
 
 
-@given(st.binary(max_size=40).filter(lambda name: b"\0" not in name), st.integers(2, 1 << 22), st.integers(0, 1 << 60))
-def test_a_stat_line_is_read_right_whatever_the_name(name: bytes, pid: int, start: int) -> None:
-    raw = b"%d (%b) S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 %d 99 100 18446744073709551615" % (pid, name, start)
+@given(
+    st.binary(max_size=40).filter(lambda name: b"\0" not in name),
+    st.integers(2, 1 << 22),
+    st.integers(0, 1 << 60),
+    st.booleans(),
+)
+def test_a_stat_line_is_read_right_whatever_the_name(name: bytes, pid: int, start: int, forked: bool) -> None:
+    flags = 4194304 | forked << 6
+    raw = b"%d (%b) S 7 8 9 0 -1 %d 1 2 3 4 5 6 7 8 20 0 3 0 %d 99 100 18446744073709551615" % (pid, name, flags, start)
     stat = parse_stat(raw)
+    assert stat.unexecuted is forked
     assert (stat.pid, stat.ppid, stat.pgrp, stat.session, stat.threads) == (pid, 7, 8, 9, 3)
     assert (stat.state, stat.start_ticks) == ("S", start)
     assert os.fsencode(stat.name) == name
+
+
+def test_the_last_word_waits_for_room_where_others_are_dropped() -> None:
+    near, far = Channel.pair()
+    for _ in range(2000):
+        near.send("say", text="x" * 100)
+    heard: list[dict[str, object]] = []
+    reader = threading.Timer(0.2, lambda: heard.extend(far.receive()))
+    reader.start()
+    near.send_last("done")
+    reader.join()
+    heard.extend(far.receive())
+    assert heard[-1] == {"kind": "done"}
+    assert len(heard) < 2000, "the channel was full, or this shows nothing"
+    near.close()
+    far.close()
 
 
 def test_a_process_with_a_hostile_name_is_a_member_like_any_other(state: Box, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from holdtop.payload.custody import End
 
 #: Of a longer word (a sentence with foreign text in it) this many characters are sent: a packet is read whole.
 LONGEST_WORD = 4096
+#: How long the last word waits for room, in seconds: the other side may have been stopped while many were said.
+LAST_WORD_WAIT = 5.0
 
 
 class Channel:
@@ -29,12 +31,17 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, kind: str, **content: object) -> None:
-        """Quietly nothing when the other side is gone: its pidfd tells that, and better."""
+        """Quietly nothing when the other side is gone: its pidfd tells that, and better; nor when it does not read."""
         words = {key: word[:LONGEST_WORD] if isinstance(word, str) else word for key, word in content.items()}
         try:
             self._socket.send(json.dumps({"kind": kind, **words}).encode())
         except OSError:
             return
+
+    def send_last(self, kind: str, **content: object) -> None:
+        """What the other side must not miss: waits until there is room."""
+        self._socket.settimeout(LAST_WORD_WAIT)
+        self.send(kind, **content)
 
     def send_end(self, end: End) -> None:
         self.send("end", reason=end.reason, status=end.status, text=end.text)

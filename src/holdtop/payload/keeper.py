@@ -186,8 +186,8 @@ class Keeper:
             self._terminal.take_back()
         root = report.root_wait_status
         died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
-        self._channel.send("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
         self._continue_supervisor()
+        self._channel.send_last("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
 
     def _watch(self, reaper: Reaper, pausing: Pausing) -> End:
         while True:
