@@ -36,7 +36,7 @@ def content() -> bytes:
     return token.content(tickets.parse(data, uid=os.geteuid(), locked=True), data, "/queue")
 
 
-def in_child(work: Callable[[], None]) -> None:
+def in_child(work: Callable[[], object]) -> None:
     """Done by a process that is dead afterwards."""
     child = FORK.Process(target=work)
     child.start()
@@ -46,7 +46,7 @@ def in_child(work: Callable[[], None]) -> None:
 @pytest.fixture
 def ghost(tmp_path: Path) -> bytes:
     """What a dead hold's token says."""
-    in_child(lambda: (tmp_path / "ghost").write_bytes(content()) and None)  # type: ignore[func-returns-value]
+    in_child(lambda: (tmp_path / "ghost").write_bytes(content()))
     return (tmp_path / "ghost").read_bytes()
 
 
@@ -220,9 +220,7 @@ def test_a_shell_that_took_after_one_that_released_keeps_its_token(
     assert sorted(os.listdir(directory.path)) == ["gpu-queue", NAME]
 
 
-def test_what_a_killed_exchange_left_does_not_come_back_after_a_take(
-    place: tuple[Dir, Dir], found: TokenFile
-) -> None:
+def test_what_a_killed_exchange_left_does_not_come_back_after_a_take(place: tuple[Dir, Dir], found: TokenFile) -> None:
     directory, path = place[0], Path(place[0].path, NAME)
     (state := path.parent / SWAPPED).write_text("shell 77\n")
     path.unlink()
