@@ -48,20 +48,30 @@ def test_a_stopped_hold_is_continued_by_the_next_in_line(state: Box) -> None:
     assert state.leftovers() == []
 
 
-def test_a_hold_that_is_stopped_whenever_it_is_continued_is_replaced(state: Box) -> None:
-    """By its payload, too fast for the hold to come to anything."""
+def test_a_payload_that_stops_its_hold_again_and_again_gains_nothing(state: Box) -> None:
     both = "read -r _ _ _ outer _ < /proc/$PPID/stat; trap '' TERM"
     lane = state.run(
         *("sh", "-c", f"{both}; while kill -STOP $outer && kill -STOP $PPID; do :; done; exec sleep {NAP}"),
         options=["--max-hold", "0.5", *SOON],
-        stderr=subprocess.DEVNULL,
     )
     state.until_running()
-    soon = patched("from holdtop.hold import take; take.KEEPER_SLACK = 1.5")
-    next_ = [*soon, *line(state, "true", options=["-w", "40", *SOON])[len(HOLDTOP) :]]
-    done = subprocess.run(next_, capture_output=True, text=True, timeout=60)
+    status, errors = ended(state.run("true", options=["-w", "40", *SOON]), 60)
+    assert status == 0, errors
+    assert ended(lane)[0] in (124, -signal.SIGKILL)
+    assert sleepers() == []
+    assert state.leftovers() == []
+
+
+def test_a_hold_that_stays_stopped_is_replaced_after_its_bound(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    stop_both(lane.pid, state.until_running()["keeper_pid"])
+    at_once = patched("from holdtop.hold import take; take.KEEPER_SLACK = -100")
+    taker = [*at_once, *line(state, "true", options=["-w", "20", *SOON])[len(HOLDTOP) :]]
+    done = subprocess.run(taker, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    lane.wait(10)
+    assert "is stopped again and again: it is killed" in done.stderr
+    assert "took over the stale token" in done.stderr
+    assert ended(lane)[0] == -signal.SIGKILL
     assert sleepers() == []
     assert state.leftovers() == []
 
@@ -112,16 +122,21 @@ def test_nobody_takes_while_a_dead_holds_set_uid_program_works(shared: Box, remo
     assert shared.leftovers() == []
 
 
-def test_a_dead_holds_inner_hold_is_ended_with_it(state: Box) -> None:
+def test_a_dead_holds_inner_hold_is_ended_with_it(state: Box, tmp_path: Path) -> None:
     """It was started in the payload's own session: it is no other lane's, although the root is gone."""
     inner = " ".join([*HOLDTOP, "run", "-r", "npu", *SOON, "--", "sleep", NAP])
     env = {**os.environ, "ONEBIT_HOLD_DIR": str(state.state)}
-    lane = state.run("sh", "-c", f"{inner} & wait", env=env, stderr=subprocess.DEVNULL)
+    lane = state.run(
+        "sh", "-c", f"{inner} & until [ -e {tmp_path}/go ]; do sleep 0.05; done", env=env, stderr=subprocess.DEVNULL
+    )
     started = state.until_running()
     until((state.state / "npu-token").exists)
     until(lambda: len(record(state, started["ticket"])["members"]) >= 3)
     kill_both(lane, started["keeper_pid"])
-    os.kill(started["root_pid"], signal.SIGKILL)
+    root = identity(started["root_pid"])
+    (tmp_path / "go").touch()  # a normal end: who is killed takes what it started with it
+    until(lambda: not is_alive(root))
+    assert sleepers()
     status, errors = ended(state.run("true", options=["--grace", "5", "-w", "20"]), 30)
     assert status == 0, errors
     assert sleepers() == []
