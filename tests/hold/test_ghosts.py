@@ -15,7 +15,7 @@ import pytest
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.ending import UNSEEN, Bounds, Ending
 from holdtop.payload.members import Scope
-from holdtop.payload.process import is_alive
+from holdtop.payload.process import is_alive, read_stat
 from tests.hold.groups import group, inside, own
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, identity, kill_both, sleepers, until
 from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
@@ -135,7 +135,7 @@ def test_a_dead_holds_inner_hold_is_ended_with_it(state: Box, tmp_path: Path) ->
     kill_both(lane, started["keeper_pid"])
     root = identity(started["root_pid"])
     (tmp_path / "go").touch()  # a normal end: who is killed takes what it started with it
-    until(lambda: not is_alive(root))
+    until(lambda: read_stat(root.pid) is None)
     assert sleepers()
     status, errors = ended(state.run("true", options=["--grace", "5", "-w", "20"]), 30)
     assert status == 0, errors
