@@ -68,8 +68,8 @@ def namespace_ended(inode: int) -> bool:
     of the others (``NSpid`` in proc_pid_status(5), namespaces(7)). The number is another's later: then it lives on.
     """
     try:
-        if namespace("pid") != INITIAL_PIDNS or read_stat(1) is None:
-            return False  # a container, or hidepid
+        if namespace("pid") != INITIAL_PIDNS or inode == INITIAL_PIDNS or read_stat(1) is None:
+            return False  # a container; this very one; or hidepid
         return all(_is_outside(pid, inode) for pid in os.listdir("/proc") if pid.isdigit())
     except (OSError, UnreadableProcess):
         return False
@@ -79,7 +79,8 @@ def _is_outside(pid: str, inode: int) -> bool:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         with open(f"/proc/{pid}/status", "rb") as file:
             nested = next(len(line.split()) > 2 for line in file if line.startswith(b"NSpid:"))
-        return not nested or os.stat(f"/proc/{pid}/ns/pid").st_ino != inode
+        stat = read_stat(int(pid)) if nested else None
+        return stat is None or stat.dead or os.stat(f"/proc/{pid}/ns/pid").st_ino != inode
     return True
 
 
