@@ -188,3 +188,16 @@ def test_a_dead_holder_that_nobody_reaps_is_dead(state: Box, reaped: bool) -> No
     assert "took over the stale token" in errors
     assert sleepers() == []
     lane.wait()
+
+
+@pytest.mark.parametrize("spoil", ["true > {0}", "printf x >> {0}", "ln -sf nowhere {0}"])
+def test_a_spoiled_token_of_a_living_hold(state: Box, spoil: str) -> None:
+    """The same file is still ours, whatever it says; anything else in its place is left as it is."""
+    lane = state.run("sleep", NAP, options=["--max-hold", "1.5", "--grace", "0.3"])
+    state.until_running()
+    subprocess.run(["sh", "-c", spoil.format(state.token)], check=True)
+    ours = state.token.is_file()
+    assert ended(state.run("true", options=["-w", "0.3"]))[0] == 121
+    assert ended(lane)[0] == (124 if ours else 125)
+    assert os.path.lexists(state.token) is not ours
+    assert sleepers() == []

@@ -89,18 +89,19 @@ def test_a_hold_that_died_in_a_living_container_proves_nothing_outside(state: Bo
 
 
 def test_a_containers_pids_spare_nobody_outside(state: Box) -> None:
-    """Its first process is number 1 to itself, which here is above everybody."""
-    with killed_at_the_end(hold(state, *CONTAINER, resource="npu")) as container:
+    """A living hold in there has the very number that here a dead hold's payload has."""
+    lane = state.run("sleep", NAP, options=["--contain", "subreaper"], stderr=subprocess.DEVNULL)
+    started = state.until_running()
+    root = identity(started["root_pid"])
+    script = f'echo {root.pid - 1} > /proc/sys/kernel/ns_last_pid; "$@" & wait'
+    with killed_at_the_end(hold(state, *CONTAINER, "sh", "-c", script, "sh", resource="npu")):
         until((state.state / "npu-token").exists)
-        lane = state.run("sleep", NAP, options=["--contain", "subreaper"], stderr=subprocess.DEVNULL)
-        started = state.until_running()
+        assert (state.state / "npu-token").read_text().split()[1] == str(root.pid)
         kill_both(lane, started["keeper_pid"])
         (state.queue / ".record" / f"{started['ticket']}.json").unlink()  # known by its mark alone
-        root = identity(started["root_pid"])
         status, errors = ended(state.run("true", options=["-w", "10", *SOON]))
         assert status == 0, errors
         assert root.pid not in sleepers()
-        assert container.poll() is None
 
 
 def test_another_time_namespace_proves_nothing(state: Box) -> None:
