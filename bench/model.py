@@ -40,7 +40,8 @@ COMPANIES = {
     "robbed": Company({"KILLS": 1, "ROBBERIES": 1}),
     "prompt": Company({"KILLS": 1, "EVICTIONS": 1, "PROMPT": 1}),
     "served": Company({"KILLS": 1, "EVICTIONS": 1}, served=True),
-    "shell": Company({"KILLS": 1, "SHELLS": 1, "OPERATORS": 1, "TIDYINGS": 1}),
+    "shell": Company({"KILLS": 1, "SHELLS": 1, "OPERATORS": 1, "EVICTIONS": 1}),
+    "tidied": Company({"KILLS": 2, "SHELLS": 1, "OPERATORS": 1, "TIDYINGS": 1}),
 }
 
 
@@ -66,8 +67,9 @@ MUTATIONS = {
     "BLIND": Mutation("a release does not compare identities: an heir releases once more", "lanes", OUTLIVES),
     "LOOK_NOT_AGAIN": Mutation("recovery exchanges without another look under the lock", "operator", OUTLIVES),
     "NO_PIN": Mutation("the judged token is not kept open: its number comes back", "shell", OUTLIVES),
-    "UNLINK_AND_LINK": Mutation("recovery verifies, unlinks and links instead of exchanging", "shell", OUTLIVES),
-    "NOT_BACK": Mutation("what comes out of an exchange is not given back", "shell", OUTLIVES),
+    "UNLINK_AND_LINK": Mutation("recovery verifies, unlinks and links instead of exchanging", "tidied", OUTLIVES),
+    "NOT_BACK": Mutation("what comes out of an exchange is not given back", "tidied", OUTLIVES),
+    "NOT_RESTORED": Mutation("nobody completes the exchange of a killed one", "tidied", OUTLIVES),
     "ROBBED_UNSEEN": Mutation("a taker does not look who runs without a token", "robbed", "two_holders"),
     "UNPUBLISHED": Mutation("the command is executed before the record is written", "robbed", "two_holders"),
     "PUT_BACK_UNLOCKED": Mutation("a removed token is put back without the lock", "robbed", "names_a_strangers_file"),

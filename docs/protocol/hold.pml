@@ -11,10 +11,11 @@
 #define SHELL    LANES         /* the peer that knows only create (noclobber) and rm */
 #define OPERATOR (LANES + 1)   /* holdtop recover */
 #define PARTIES  (LANES + 2)
-#define NOBODY   PARTIES
+#define NOBODY   PARTIES        /* also who ran recover before, and was killed */
 #define INODES   (LANES + 4)   /* enough: create asserts it */
 
-byte path, aside;              /* inode at the token's path, and at its .new- name; 0: nothing lies there */
+byte path;                     /* inode at the token's path; 0: nothing lies there */
+byte aside, swapped;           /* and at the names beside it: before it is named, and what came out of an exchange */
 byte author[INODES + 1];       /* whose nonce a file carries */
 byte fd[PARTIES];              /* OwnToken.fd: open from the take to the release */
 byte pin[PARTIES];             /* token.pinned: open while it is judged and exchanged */
@@ -23,16 +24,15 @@ byte sequence;                 /* Q/.sequence */
 byte number[LANES];            /* the ticket's */
 bit ticket[LANES];             /* Q/NUMBER-PID */
 bit record[LANES];             /* Q/.record/NUMBER-PID.json */
-byte lives[PARTIES];           /* processes of a hold: with the last one go its life lock and its identity */
+byte lives[PARTIES + 1];          /* processes of a hold: with the last one go its life lock and its identity */
 bit struck[PARTIES];           /* the one that acts was killed */
 bit payload[LANES + 1];        /* processes of the command live */
 bit unwanted[LANES];           /* evicted before its token was linked */
 bit robbed[LANES];             /* somebody removed its token */
-bit in_flight;                 /* a shell's token has come out of an exchange; the next step gives it back */
 byte last;                     /* the last lane that took */
 byte kills = KILLS, evictions = EVICTIONS, robberies = ROBBERIES, tidyings = TIDYINGS;
 
-hidden byte i, p, running;
+hidden byte i, p, running;      /* of no step but their own */
 hidden byte two_holders, outlives_its_token, evicted_one_starts, same_number, out_of_order, names_a_strangers_file;
 
 /* ---- what has to be true after every step ---- */
@@ -41,9 +41,10 @@ inline check() {
 	running = 0; outlives_its_token = 0;
 	for (p : 0 .. SHELL) {
 		running = running + payload[p];
-		/* Excused is who was robbed, until it has put its token back or ended its payload. */
+		/* Excused is who was robbed, until it has put its token back or ended its payload; and the token that comes
+		 * out of an exchange as a stranger's still holds. */
 		if
-		:: payload[p] && !(path && author[path] == p) && !(p == SHELL -> in_flight : robbed[p]) ->
+		:: payload[p] && !(path && author[path] == p) && !(p == SHELL -> swapped && author[swapped] == SHELL : robbed[p]) ->
 			outlives_its_token = 1
 		:: else
 		fi
@@ -60,7 +61,7 @@ inline create(name, me) {
 	i = 0;
 	do
 	:: i++;
-		running = path == i || aside == i;
+		running = path == i || aside == i || swapped == i;
 		for (p : 0 .. OPERATOR) {
 			running = running || (!NO_DESCRIPTOR && lives[p] && fd[p] == i) || (!NO_PIN && pin[p] == i)
 		}
@@ -82,6 +83,14 @@ inline drop_lock(me)         { lock = (lock == me -> NOBODY : lock) }
 /* The token's file, complete, beside the path; what a killed one left there goes first. */
 inline write_aside(me) { d_step { unlink(aside); create(aside, me); fd[me] = aside } }
 
+/* token.take: what was to come back there has been removed with what stood for it. */
+inline clear_swapped() {
+	if
+	:: swapped -> d_step { unlink(swapped); check() }
+	:: else
+	fi
+}
+
 /* token._name_it: RENAME_NOREPLACE. Without success fd[me] is 0. */
 inline name_it(me) {
 	d_step {
@@ -99,6 +108,7 @@ inline name_it(me) {
 
 /* TokenFile.ghost: of a hold, whose last process is gone. */
 #define ghost    (path && author[path] != SHELL && !lives[author[path]] && !GHOST_STAYS)
+#define left_swapped (swapped && !(author[swapped] != SHELL && !lives[author[swapped]]) && !NOT_RESTORED)
 /* operator.recover: also a shell's, whose pid is gone and whose payload is nowhere to be seen. */
 #define freeable (ghost || path && author[path] == SHELL && !lives[SHELL] && !payload[SHELL])
 /* OwnToken.in_place */
@@ -129,40 +139,51 @@ inline forget(n) {
 	fi
 }
 
+/* token._swap_back: what stands at the path for a stranger's token goes, the stranger's comes back. If that one's
+ * holder has released meanwhile (a shell does so by the path alone), it does not, and what was created since stays. */
+inline swap_back(placed) {
+	do
+	:: atomic {
+			path -> i = path; path = swapped; swapped = i;
+			placed = (swapped == placed -> 0 : path);
+			check()
+		}
+		if
+		:: !placed -> break
+		:: else
+		fi
+	:: !path -> placed = 0; break
+	od;
+	atomic { unlink(swapped); check() }
+}
+
 /* token.exchange_for, under the lock, with what was judged in pin[me]. Without success fd[me] is 0. */
 inline exchange_for(me) {
 	if
-	:: d_step { path == pin[me] || LOOK_NOT_AGAIN -> unlink(aside); create(aside, me); fd[me] = aside }
+	:: path != pin[me] && !LOOK_NOT_AGAIN
+	:: (path == pin[me] || LOOK_NOT_AGAIN) && left_swapped ->   /* _restored: somebody was killed in an exchange */
+		other = path; swap_back(other)
+	:: (path == pin[me] || LOOK_NOT_AGAIN) && !left_swapped ->
+		write_aside(me);
 		if
 		:: UNLINK_AND_LINK ->
 			d_step { unlink(path); check() }
 			name_it(me)
 		:: else ->
-			d_step {                     /* RENAME_EXCHANGE */
+			d_step { unlink(swapped); swapped = aside; aside = 0 }
+			d_step {                                         /* RENAME_EXCHANGE */
 				if
-				:: !path -> unlink(aside); fd[me] = 0                 /* ENOENT */
-				:: else ->
-					i = path; path = aside; aside = i;
-					in_flight = aside != pin[me] && author[aside] == SHELL && !NOT_BACK
+				:: !path -> unlink(swapped); fd[me] = 0  /* ENOENT */
+				:: else -> i = path; path = swapped; swapped = i
 				fi;
 				check()
 			}
 			if
 			:: !fd[me]
-			:: fd[me] && (aside == pin[me] || NOT_BACK) -> d_step { unlink(aside) }
-			:: fd[me] && aside != pin[me] && !NOT_BACK ->
-				d_step {             /* _swap_back: whatever became of ours */
-					i = path; path = aside; aside = i;
-					if
-					:: aside -> unlink(aside)
-					:: else
-					fi;
-					in_flight = 0; fd[me] = 0;
-					check()
-				}
+			:: fd[me] && (swapped == pin[me] || NOT_BACK) -> d_step { unlink(swapped); check() }
+			:: fd[me] && swapped != pin[me] && !NOT_BACK -> other = fd[me]; swap_back(other); fd[me] = 0
 			fi
 		fi
-	:: else
 	fi
 }
 
@@ -192,7 +213,7 @@ inline leave(me) {
 }
 
 proctype Lane(byte me) {
-	byte other;
+	byte dead = NOBODY, other;
 	bit started;
 	{
 		/* queue.join */
@@ -224,7 +245,7 @@ take:		/* Taker._clear_abandoned, then token.take */
 		}
 		take_lock(me, TAKE_UNLOCKED);
 		if
-		:: (ticket[me] || UNCHECKED) && !ANY(runs, me) -> write_aside(me); name_it(me)
+		:: (ticket[me] || UNCHECKED) && !path && !ANY(runs, me) -> clear_swapped(); write_aside(me); name_it(me)
 		:: else
 		fi;
 		atomic {
@@ -238,8 +259,8 @@ take:		/* Taker._clear_abandoned, then token.take */
 recover:	/* Taker.attempt: pin, judge what is pinned, end what it left, then exchange */
 		pin[me] = path;
 		if
-		:: d_step { pin[me] == path && ghost -> other = author[path] }
-			end_leftovers(other);
+		:: d_step { pin[me] == path && ghost -> dead = author[path] }
+			end_leftovers(dead);
 			take_lock(me, TAKE_UNLOCKED);
 			if
 			:: ticket[me] || UNCHECKED -> exchange_for(me)
@@ -252,13 +273,13 @@ recover:	/* Taker.attempt: pin, judge what is pinned, end what it left, then exc
 			pin[me] = 0;
 			if
 			:: fd[me]
-			:: else -> other = NOBODY; goto wait
+			:: else -> dead = NOBODY; goto wait
 			fi
 		}
-		forget(other);
+		forget(dead);
 
 taken:		atomic {
-			other = NOBODY;
+			dead = NOBODY;
 			out_of_order = PROMPT && me < last;
 			assert(!out_of_order);
 			last = PROMPT * me;
@@ -281,7 +302,11 @@ watch:		/* HoldCustody.check: once before the command is executed, then until th
 		:: (!ticket[me] && !UNCHECKED) || (path && !ours(me)) || started -> goto end
 		:: !path && ticket[me] ->                       /* HoldCustody._put_back */
 			take_lock(me, PUT_BACK_UNLOCKED);
-			fd[me] = 0; write_aside(me); name_it(me);
+			fd[me] = 0;
+			if
+			:: !path -> clear_swapped(); write_aside(me); name_it(me)
+			:: else
+			fi;
 			drop_lock(me);
 			goto watch
 		fi;
@@ -308,14 +333,14 @@ active [SHELLS] proctype Shell() {
 }
 
 active [OPERATORS] proctype Recover() {
-	byte other = NOBODY;
+	byte dead = NOBODY, other;
 end_idle:
 	do
 	:: {
 		d_step { freeable -> lives[OPERATOR] = 1; pin[OPERATOR] = path }
 		if
-		:: d_step { pin[OPERATOR] == path && freeable -> other = author[path] }
-			end_leftovers(other);
+		:: d_step { pin[OPERATOR] == path && freeable -> dead = author[path] }
+			end_leftovers(dead);
 			take_lock(OPERATOR, TAKE_UNLOCKED);
 			exchange_for(OPERATOR);
 			if
@@ -324,13 +349,13 @@ end_idle:
 			fi;
 			drop_lock(OPERATOR);
 			if
-			:: fd[OPERATOR] -> forget(other)
+			:: fd[OPERATOR] -> forget(dead)
 			:: else
 			fi
 		:: else
 		fi
 		} unless { struck[OPERATOR] };
-		d_step { lives[OPERATOR] = 0; struck[OPERATOR] = 0; fd[OPERATOR] = 0; pin[OPERATOR] = 0; other = NOBODY }
+		d_step { lives[OPERATOR] = 0; struck[OPERATOR] = 0; fd[OPERATOR] = 0; pin[OPERATOR] = 0; dead = NOBODY; other = 0 }
 	od
 }
 
@@ -338,7 +363,10 @@ inline kill(who, left) {
 	kills--; lives[who] = left; struck[who] = 1;
 	lock = (lock == who && !LOCK_STAYS -> NOBODY : lock);
 	pin[who] = 0;
-	fd[who] = (lives[who] -> fd[who] : 0)
+	fd[who] = (lives[who] -> fd[who] : 0);
+	for (i : 1 .. INODES) {
+		author[i] = (who == OPERATOR && author[i] == OPERATOR -> NOBODY : author[i])   /* the next has another nonce */
+	}
 }
 
 /* Everything that may happen to them, each only so often. */
@@ -349,7 +377,7 @@ end_idle:
 	:: atomic {
 		kills || evictions || robberies || tidyings -> select(who : 0 .. OPERATOR);
 		if
-		:: kills && lives[who] && !in_flight -> kill(who, lives[who] - 1)    /* the one that acts */
+		:: kills && lives[who] -> kill(who, lives[who] - 1)                  /* the one that acts */
 		:: kills && lives[who] == 2 -> kill(who, 0)                           /* both */
 		:: kills && lives[who] == 2 -> kills--; lives[who] = 1                /* the one that does not act */
 		:: evictions && who < LANES && ticket[who] && lives[who] ->
