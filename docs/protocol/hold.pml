@@ -323,6 +323,7 @@ gone:		leave(me)
 /* ---- the others ---- */
 
 active [SHELLS] proctype Shell() {
+end_idle:                                                  /* it waits for ever at a ghost that nobody recovers */
 	{
 		d_step { !path -> create(path, SHELL); lives[SHELL] = 1; check() }   /* set -C; … > token */
 		d_step { payload[SHELL] = 1; check() }
@@ -377,7 +378,8 @@ end_idle:
 	:: atomic {
 		kills || evictions || robberies || tidyings -> select(who : 0 .. OPERATOR);
 		if
-		:: kills && lives[who] -> kill(who, lives[who] - 1)                  /* the one that acts */
+		:: kills && lives[who] && (who != SHELL || OPERATORS) ->              /* only an operator frees a shell's */
+			kill(who, lives[who] - 1)                                     /* the one that acts */
 		:: kills && lives[who] == 2 -> kill(who, 0)                           /* both */
 		:: kills && lives[who] == 2 -> kills--; lives[who] = 1                /* the one that does not act */
 		:: evictions && who < LANES && ticket[who] && lives[who] ->
