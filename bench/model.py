@@ -22,7 +22,8 @@ MODEL = ROOT / "docs/protocol/hold.pml"
 RESULTS = ROOT / "bench/results/model.md"
 #: Deeper than any run: a search that comes to it is not complete and counts as failed.
 DEEPEST = 100_000
-NOBODY_ELSE = {"SHELLS": 0, "OPERATORS": 0, "KILLS": 0, "EVICTIONS": 0, "ROBBERIES": 0, "TIDYINGS": 0}
+#: What a company may ask for, and does not unless it says so.
+QUIET = ("SHELLS", "OPERATORS", "KILLS", "EVICTIONS", "ROBBERIES", "TIDYINGS", "PROMPT", "SERVED")
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,9 @@ class Verdict:
 
 def verdict(company: Company, lanes: int, mutation: str | None = None) -> Verdict:
     """Search all states. Raises ``RuntimeError`` when spin, the compiler or the search itself fails."""
-    flags = dict.fromkeys(("PROMPT", "SERVED", *MUTATIONS), 0) | NOBODY_ELSE | company.flags
-    flags |= {"LANES": lanes} | ({mutation: 1} if mutation else {})
+    flags = {**dict.fromkeys((*QUIET, *MUTATIONS), 0), **company.flags, "LANES": lanes}
+    if mutation:
+        flags[mutation] = 1
     search = ("-DNFAIR=3", "-a", "-f") if flags["SERVED"] else ("-DSAFETY",)
     optimised = "-O2" if lanes == 3 else "-O0"  # with two, compiling takes longer than most searches
     with tempfile.TemporaryDirectory(prefix="model-") as aside:

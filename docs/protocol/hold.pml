@@ -5,13 +5,13 @@
  * and the late operator are in every run. The names in the comments are the functions that the steps stand for.
  *
  * Lanes are alike, so they are numbered in the order in which they queue. Each holds once; a killed one stays dead.
- * `check` says by -D who takes part and which line is broken.
+ * bench/model.py says by -D who takes part, and which line is broken.
  */
 
 #define SHELL    LANES         /* the peer that knows only create (noclobber) and rm */
 #define OPERATOR (LANES + 1)   /* holdtop recover */
 #define PARTIES  (LANES + 2)
-#define NOBODY   PARTIES        /* also who ran recover before, and was killed */
+#define NOBODY   PARTIES       /* also who ran recover before, and was killed */
 #define INODES   (LANES + 4)   /* enough: create asserts it */
 
 byte path;                     /* inode at the token's path; 0: nothing lies there */
@@ -24,7 +24,7 @@ byte sequence;                 /* Q/.sequence */
 byte number[LANES];            /* the ticket's */
 bit ticket[LANES];             /* Q/NUMBER-PID */
 bit record[LANES];             /* Q/.record/NUMBER-PID.json */
-byte lives[PARTIES + 1];          /* processes of a hold: with the last one go its life lock and its identity */
+byte lives[PARTIES + 1];       /* processes of a hold: with the last one go its life lock and its identity */
 bit struck[PARTIES];           /* the one that acts was killed */
 bit payload[LANES + 1];        /* processes of the command live */
 bit unwanted[LANES];           /* evicted before its token was linked */
@@ -32,7 +32,7 @@ bit robbed[LANES];             /* somebody removed its token */
 byte last;                     /* the last lane that took */
 byte kills = KILLS, evictions = EVICTIONS, robberies = ROBBERIES, tidyings = TIDYINGS;
 
-hidden byte i, p, running;      /* of no step but their own */
+hidden byte i, p, running;     /* of no step but their own */
 hidden byte two_holders, outlives_its_token, evicted_one_starts, same_number, out_of_order, names_a_strangers_file;
 
 /* ---- what has to be true after every step ---- */
@@ -41,11 +41,11 @@ inline check() {
 	running = 0; outlives_its_token = 0;
 	for (p : 0 .. SHELL) {
 		running = running + payload[p];
-		/* Excused is who was robbed, until it has put its token back or ended its payload; and the token that comes
-		 * out of an exchange as a stranger's still holds. */
+		/* Excused is who was robbed, until it has put its token back or ended its payload. A shell's token holds
+		 * also where an exchange has put it, until it is back. */
 		if
-		:: payload[p] && !(path && author[path] == p) && !(p == SHELL -> swapped && author[swapped] == SHELL : robbed[p]) ->
-			outlives_its_token = 1
+		:: payload[p] && !(path && author[path] == p)
+			&& !(p == SHELL -> swapped && author[swapped] == SHELL : robbed[p]) -> outlives_its_token = 1
 		:: else
 		fi
 	}
@@ -108,6 +108,7 @@ inline name_it(me) {
 
 /* TokenFile.ghost: of a hold, whose last process is gone. */
 #define ghost    (path && author[path] != SHELL && !lives[author[path]] && !GHOST_STAYS)
+/* token._restored: what lies there is no ghost's, so it came out by mistake. */
 #define left_swapped (swapped && !(author[swapped] != SHELL && !lives[author[swapped]]) && !NOT_RESTORED)
 /* operator.recover: also a shell's, whose pid is gone and whose payload is nowhere to be seen. */
 #define freeable (ghost || path && author[path] == SHELL && !lives[SHELL] && !payload[SHELL])
