@@ -37,15 +37,16 @@ hidden byte two_holders, outlives_its_token, evicted_one_starts, same_number, ou
 
 /* ---- what has to be true after every step ---- */
 
+/* Who was robbed, until it has put its token back or ended its payload. A shell's token holds also where an exchange
+ * has put it, until it is back. */
+#define excused(p) (p == SHELL -> swapped && author[swapped] == SHELL : robbed[p])
+
 inline check() {
 	running = 0; outlives_its_token = 0;
 	for (p : 0 .. SHELL) {
 		running = running + payload[p];
-		/* Excused is who was robbed, until it has put its token back or ended its payload. A shell's token holds
-		 * also where an exchange has put it, until it is back. */
 		if
-		:: payload[p] && !(path && author[path] == p)
-			&& !(p == SHELL -> swapped && author[swapped] == SHELL : robbed[p]) -> outlives_its_token = 1
+		:: payload[p] && !(path && author[path] == p) && !excused(p) -> outlives_its_token = 1
 		:: else
 		fi
 	}
