@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from holdtop.payload.process import read_stat
 from tests.hold.lanes import NAP, Box, ended, until
 from tests.hold.test_deaths import patched
 
@@ -15,8 +16,14 @@ def test_a_hold_that_is_slow_to_put_its_token_back_is_not_joined_by_another(stat
     """Stopped, it is slower than anybody's patience with the head of the queue."""
     holder = state.run("sleep", NAP)
     both = (state.until_running()["keeper_pid"], holder.pid)
-    for pid in both:
-        os.kill(pid, signal.SIGSTOP)
+
+    def stopped() -> bool:
+        """Each continues the other when it is in time, so this is tried until it is not."""
+        for pid in both:
+            os.kill(pid, signal.SIGSTOP)
+        return all((stat := read_stat(pid)) and stat.state == "T" for pid in both)
+
+    until(stopped)
     state.token.unlink()
     impatient = patched("from holdtop.hold import wait; wait.HEAD_PATIENCE = 0.1")
     said = tmp_path / "said"
