@@ -11,7 +11,7 @@ COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --
 	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	--build-deps-for editable
 
-.PHONY: help console check format-check lint types contracts test check-long bench orphans format lock clean
+.PHONY: help console check format-check lint types contracts test check-long bench orphans model format lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -50,6 +50,9 @@ bench: $(VENV)/.test  ## start-up figures as ratios, into bench/results/
 
 orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, into bench/results/
 	@$(BIN)/python -m bench.orphans
+
+model: system $(VENV)/.test  ## the model of the protocol, searched exhaustively, and its mutations; into bench/results/
+	@$(BIN)/python -m bench.model
 
 format: $(VENV)/.test  ## rewrite the sources in the one format
 	$(BIN)/ruff format .

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from signal import Signals
 
-from holdtop.hold import queue as queues
 from holdtop.hold import receipt, record, stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
@@ -77,7 +76,16 @@ def abandoned(queue: Dir) -> list[TicketFile]:
 
     Their payloads may live on, so they are not swept away like the ticket of a waiter that died.
     """
-    return [ticket for ticket in queues.look(queue)[0] if ticket.dead and record.read(queue, ticket.id)]
+    return [ticket for ticket in ran(queue) if ticket.dead]
+
+
+def ran(queue: Dir) -> list[TicketFile]:
+    """Tickets with a record: their holds run, or have left somebody running, wherever their tokens are."""
+    found = []
+    for ticket_id in record.read_all(queue):
+        with contextlib.suppress(OSError, Untrusted):
+            found.append(tickets.read(queue, ticket_id))
+    return found
 
 
 def _believed(found: Record | None, ticket: TicketFile) -> Record | None:

@@ -56,7 +56,7 @@ class Taker:
         if found is None:
             if not self._cleared(own) or self._deterred(own):
                 return None
-            held = self._take(own, lambda data: token.take(token_dir, name, data))
+            held = self._take(own, lambda data: None if self._robbed(own) else token.take(token_dir, name, data))
             return self._kept(held) if held else None
         with token.pinned(token_dir, name) as pin:
             ghost = token.look(token_dir, name)
@@ -81,6 +81,17 @@ class Taker:
         if taken is None:
             return None
         return Held(self.places, own.queue, own, taken, data, time.monotonic(), now())
+
+    def _robbed(self, own: OwnTicket) -> bool:
+        """Whether somebody runs without its token; the caller has the lock. Removing a token frees no accelerator."""
+        robbed = [ticket for ticket in recovery.ran(own.queue) if ticket.id != own.ticket.id]
+        for ticket in robbed:
+            self.narrator.once(
+                f"robbed {ticket.id}",
+                f"the token of hold {ticket.id} (lane {ticket.lane}) was removed by somebody while it ran: waiting "
+                "until it is put back, or the hold has ended",
+            )
+        return bool(robbed)
 
     def _recover(self, own: OwnTicket, token_dir: Dir, ghost: TokenFile) -> Held | None:
         """End what the dead hold left, then put our token in the place of its own."""

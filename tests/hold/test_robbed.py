@@ -1,0 +1,40 @@
+"""A token that somebody removes while its payload runs frees no accelerator: whoever waits goes on waiting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from holdtop.payload.process import read_stat
+from tests.hold.lanes import NAP, Box, ended, until
+from tests.hold.test_deaths import patched
+
+
+def test_a_hold_that_is_slow_to_put_its_token_back_is_not_joined_by_another(state: Box, tmp_path: Path) -> None:
+    """Stopped, it is slower than anybody's patience with the head of the queue."""
+    holder = state.run("sleep", NAP)
+    both = (state.until_running()["keeper_pid"], holder.pid)
+
+    def stopped() -> bool:
+        """Each continues the other when it is in time, so this is tried until it is not."""
+        for pid in both:
+            os.kill(pid, signal.SIGSTOP)
+        return all((stat := read_stat(pid)) and stat.state == "T" for pid in both)
+
+    until(stopped)
+    state.token.unlink()
+    impatient = patched("from holdtop.hold import wait; wait.HEAD_PATIENCE = 0.1")
+    said = tmp_path / "said"
+    with said.open("w") as stderr:
+        waiter = subprocess.Popen([*impatient, "run", "--state-dir", str(state.state), "--", "true"], stderr=stderr)
+    until(lambda: waiter.poll() is not None or "was removed by somebody while it ran" in said.read_text())
+    assert waiter.poll() is None, "two holders"
+    for pid in both:
+        os.kill(pid, signal.SIGCONT)
+    until(state.token.exists)
+    holder.terminate()
+    assert ended(holder)[0] == 143
+    assert waiter.wait(20) == 0
+    assert state.leftovers() == []
