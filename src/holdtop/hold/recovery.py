@@ -21,6 +21,7 @@ from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
+from holdtop.payload.powers import with_powers_of
 from holdtop.payload.process import Identity, is_alive
 
 
@@ -136,10 +137,10 @@ def end_leftovers(
         cgroups=recorded_cgroups(published, ticket),
         known=ours,
     )
-    fates, left, _ = Ending(scope, bounds, None, other_holds, progress=progress).run(sleep)
+    fates, left, _ = Ending(scope, bounds, None, other_holds, ticket.uid, progress).run(sleep)
     for group in scope.cgroups:
         if group.ours:
-            group.remove()
+            with_powers_of(ticket.uid, group.remove)
     others = tuple(i for i in known if i not in ours and is_alive(i) and real_uid(i.pid) is not None)
     return Leftovers(fates, left, others)
 
