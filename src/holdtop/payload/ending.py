@@ -131,7 +131,9 @@ class Ending:
 
     def _look(self) -> tuple[Found, bool]:
         """Reap, look, and say whether nothing is left. Reaping again after the look closes the gap between."""
-        found = find(self.scope, self.other_holds)
+        # Whom we may not signal was found below somebody whom we may: once that one is gone, nothing leads there.
+        scope = replace(self.scope, chosen=(*self.scope.chosen, *self._denied)) if self._denied else self.scope
+        found = find(scope, self.other_holds)
         for member in found.members:
             self._seen[member.identity] = member  # the newest: a name changes with an exec
         if found.members:
