@@ -94,7 +94,7 @@ def ticket(box: Box, said: Mapping[str, str], uid: int = ATTACKER) -> Path:
 
 
 def token_data(said: Mapping[str, str]) -> bytes:
-    return f"{said['lane']} {said['pid']} {tickets.now()}\n".encode() + tickets.encode(said)
+    return f"{tickets.escape(said['lane']) or '-'} {said['pid']} {tickets.now()}\n".encode() + tickets.encode(said)
 
 
 def token(box: Box, said: Mapping[str, str], uid: int = ATTACKER) -> None:

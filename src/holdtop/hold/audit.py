@@ -125,6 +125,8 @@ def _last(fd: int, size: int) -> tuple[bool, int, str]:
                 return torn, record["seq"], record["hash"]
         if start == 0:
             return torn, 0, FIRST
+        if span > READ_LIMIT:
+            raise Untrusted(f"its last {span >> 20} MiB hold no record")
         span *= 8
 
 

@@ -284,16 +284,15 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
 
 
 def _whose(path: str) -> str:
-    """Who may do what there, for the message of a denial: the nearest component that can be looked at."""
+    """Who may do what there, for the message of a denial: the nearest component that can be looked at, and the
+    directory it is in, which decides who may remove it (a sticky one: its owner, the file's, and root)."""
     me = f"you are uid {os.geteuid()}, groups {','.join(map(str, sorted({os.getegid(), *os.getgroups()})))}"
-    while True:
-        try:
+    told: list[str] = []
+    while len(told) < 2:
+        with contextlib.suppress(OSError):
             status = os.stat(path)
-        except OSError:
-            parent = os.path.dirname(path)
-            if parent == path:
-                return me
-            path = parent
-            continue
-        mode = stat.S_IMODE(status.st_mode)
-        return f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}; {me}"
+            mode = stat.S_IMODE(status.st_mode)
+            told.append(f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}")
+        if path == (path := os.path.dirname(path)):
+            break
+    return "; ".join((*told, me))
