@@ -208,7 +208,7 @@ def test_cannot_crash(shared: Box) -> None:
             "at",
         ]
         groups = [{"path": value, "inode": 1, "sole": True}, {"path": "/", "inode": value, "sole": True}]
-        more: dict[str, Any] = dict.fromkeys(fields.split(), value)
+        more: dict[str, Any] = dict.fromkeys(fields, value)
         record(shared, said, cgroups=groups, **more)
     verbs(shared)
     status, errors = lane(shared)
