@@ -19,6 +19,7 @@ import jeepney.io.blocking  # type: ignore[import-untyped]
 
 import holdtop.hold
 import holdtop.payload
+from holdtop import config
 from holdtop.cli import main, run
 
 PR_SET_DUMPABLE = 4
@@ -27,6 +28,7 @@ for package in (holdtop.hold, holdtop.payload):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 assert run
+assert config
 assert jeepney.io.blocking
 codecs.lookup("ascii")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):

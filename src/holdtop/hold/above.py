@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from holdtop.errors import HoldError
+from holdtop.hold import ticket as tickets
 from holdtop.hold import token
 from holdtop.hold.places import Places, neighbours, prefix
 from holdtop.hold.view import TicketFile
@@ -62,6 +63,7 @@ def _live_holder(place: Places) -> TicketFile | None:
     """Whose token lies there, if its hold lives; its number may mean somebody else here."""
     with contextlib.suppress(HoldError, OSError), place.open_token_dir() as directory:
         found = token.look(directory, place.token_name)
-        if found and found.ticket and found.locked and found.ticket.identity_alive is not False:
-            return found.ticket
+        if found and found.ticket and found.locked:
+            elsewhere = found.ticket.identity_alive is None
+            return found.ticket if elsewhere or tickets.proven_live(found.ticket) else None
     return None

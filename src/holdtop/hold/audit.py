@@ -19,7 +19,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from holdtop.errors import HoldtopError, RefusedError
 from holdtop.hold.files import STICKY_MODE, Dir, Untrusted, write_all
@@ -27,7 +27,9 @@ from holdtop.hold.ticket import boot_id, now
 
 AUDIT = ".audit"
 #: No audit file is read beyond this, in bytes: it may have been made to be large.
-READ_LIMIT = 64 * 1024 * 1024
+READ_LIMIT = 16 * 1024 * 1024
+#: No record is longer than this, in bytes.
+LONGEST_LINE = 1024 * 1024
 SUFFIX = ".jsonl"
 #: Takes datagrams of fields (systemd.journal-fields(7), "Native Journal Protocol").
 JOURNAL = "/run/systemd/journal/socket"
@@ -123,6 +125,8 @@ def _last(fd: int, size: int) -> tuple[bool, int, str]:
                 return torn, record["seq"], record["hash"]
         if start == 0:
             return torn, 0, FIRST
+        if span > READ_LIMIT:
+            raise Untrusted(f"its last {span >> 20} MiB hold no record")
         span *= 8
 
 
@@ -150,15 +154,15 @@ def parse(line: bytes) -> Record | None:
 
 def verify(queue: Dir) -> list[Bad]:
     """The first bad record of each account's file; empty when all chains are whole. Raises ``PlaceError``."""
-    found = (_verify(name, data) for name, data in _files(queue))
+    found = (_verify(name, lines) for name, lines in _files(queue))
     return [bad for bad in found if bad]
 
 
-def _verify(name: str, data: bytes | str) -> Bad | None:
-    if isinstance(data, str):
-        return Bad(name, 0, data)
+def _verify(name: str, lines: Iterator[bytes] | str) -> Bad | None:
+    if isinstance(lines, str):
+        return Bad(name, 0, lines)
     prev, seq = FIRST, 0
-    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else (), 1):
+    for number, line in enumerate(lines, 1):
         record = parse(line)
         if record is None:
             return Bad(name, number, "it is no record: cut short or overwritten")
@@ -173,24 +177,21 @@ def _verify(name: str, data: bytes | str) -> Bad | None:
 def records(queue: Dir) -> list[Record]:
     """Everything on record of all accounts, by time; what is no record is left out (``verify`` names it)."""
     found = [
-        record
-        for _, data in _files(queue)
-        if isinstance(data, bytes)
-        for line in data.split(b"\n")
-        if (record := parse(line))
+        record for _, lines in _files(queue) if not isinstance(lines, str) for line in lines if (record := parse(line))
     ]
     return sorted(found, key=instant)
 
 
 def instant(record: Record) -> float:
     """When a record says that it was written, in seconds since 1970; 0 when it says nothing."""
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         return datetime.datetime.fromisoformat(record.get("at", "")).timestamp()
     return 0.0
 
 
-def _files(queue: Dir) -> Iterator[tuple[str, bytes | str]]:
-    """Each account's file: its whole content, or why it cannot be read."""
+def _files(queue: Dir) -> Iterator[tuple[str, Iterator[bytes] | str]]:
+    """Each account's file: its lines, one at a time (its owner may have made it to fill a memory), or why it cannot
+    be read."""
     if queue.status(AUDIT) is None:
         return
     with queue.sub(AUDIT) as audit:
@@ -207,10 +208,17 @@ def _files(queue: Dir) -> Iterator[tuple[str, bytes | str]]:
                 genuine = f"{owner}{SUFFIX}" == name
                 yield (
                     audit.of(name),
-                    (file.read(READ_LIMIT) if size <= READ_LIMIT else f"it is larger than {READ_LIMIT} bytes")
+                    (_lines(file, size) if size <= READ_LIMIT else f"it is larger than {READ_LIMIT} bytes")
                     if genuine
                     else f"it belongs to uid {owner}, not to its name's",
                 )
+
+
+def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """What is in the file now, whatever is added meanwhile. A line that is too long is cut, and no record then."""
+    while size > 0 and (line := file.readline(min(size, LONGEST_LINE))):
+        size -= len(line)
+        yield line.removesuffix(b"\n")
 
 
 def to_journal(record: Record) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from holdtop.errors import HoldtopError
 from holdtop.hold import events, receipt, record, stop, survivors
 from holdtop.hold import queue as queues
+from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
 from holdtop.hold.inotify import APPEARS, GOES, Watch
 from holdtop.hold.places import Places, neighbours
@@ -240,5 +241,5 @@ def other_holds(places: Places) -> set[int]:
     pids: set[int] = set()
     for beside in neighbours(places):
         with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
-            pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked and ticket.identity_alive}
+            pids |= {ticket.pid for ticket in queues.look(queue)[0] if tickets.proven_live(ticket)}
     return pids

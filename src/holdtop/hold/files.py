@@ -103,10 +103,15 @@ class Dir:
             raise Untrusted(f"{self.of(name)} has {status.st_nlink} names (hard links)")
         return fd
 
-    def read(self, name: str, *, links: int = 1) -> tuple[bytes, os.stat_result]:
-        """A whole file and its status. Raises as ``open`` does; ``Untrusted`` too when it is too large."""
-        fd = self.open(name, links=links)
+    def read(self, name: str, *, shared: bool = False) -> tuple[bytes, os.stat_result]:
+        """A whole file and its status. Raises as ``open`` does; ``Untrusted`` too when it is too large.
+
+        ``shared``: everybody writes there, so nobody is its author.
+        """
+        fd = self.open(name)
         try:
+            if not shared:
+                author(os.fstat(fd), self.of(name))
             data = os.read(fd, SIZE_LIMIT + 1)
             if len(data) > SIZE_LIMIT:
                 raise Untrusted(f"{self.of(name)} is larger than {SIZE_LIMIT} bytes")
@@ -180,6 +185,17 @@ class Dir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def author(status: os.stat_result, path: str) -> int:
+    """Whose word a file is: its owner's, if nobody else may write it. Raises ``Untrusted``.
+
+    Members may rename what lies in the state, and some of it is for all to write: a log that root made would
+    else become a request, a record or a token of root's, saying whatever somebody wrote into it.
+    """
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Untrusted(f"{path} may be written by others than its owner (mode {stat.S_IMODE(status.st_mode):04o})")
+    return status.st_uid
 
 
 def _single(name: str) -> None:
@@ -268,16 +284,15 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
 
 
 def _whose(path: str) -> str:
-    """Who may do what there, for the message of a denial: the nearest component that can be looked at."""
+    """Who may do what there, for the message of a denial: the nearest component that can be looked at, and the
+    directory it is in, which decides who may remove it (a sticky one: its owner, the file's, and root)."""
     me = f"you are uid {os.geteuid()}, groups {','.join(map(str, sorted({os.getegid(), *os.getgroups()})))}"
-    while True:
-        try:
+    told: list[str] = []
+    while len(told) < 2:
+        with contextlib.suppress(OSError):
             status = os.stat(path)
-        except OSError:
-            parent = os.path.dirname(path)
-            if parent == path:
-                return me
-            path = parent
-            continue
-        mode = stat.S_IMODE(status.st_mode)
-        return f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}; {me}"
+            mode = stat.S_IMODE(status.st_mode)
+            told.append(f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}")
+        if path == (path := os.path.dirname(path)):
+            break
+    return "; ".join((*told, me))

@@ -37,8 +37,7 @@ class Watch:
         """Forget what has been reported: the caller looks for itself."""
         if self._fd is not None:
             with contextlib.suppress(BlockingIOError):
-                while os.read(self._fd, 65536):
-                    pass
+                os.read(self._fd, 65536)  # once: others may make events as fast as they are read
 
     def close(self) -> None:
         if self._fd is not None:

@@ -128,8 +128,16 @@ def _parse_cgroups(said: object) -> Iterator[RecordedCgroup]:
     for item in _list(said)[:MOST_CGROUPS]:
         entry = _dict(item)
         path, inode = _text(entry.get("path")), _int(entry.get("inode"))
-        if path and path.startswith("/") and "\0" not in path and inode is not None:
+        if path and path.startswith("/") and _is_path(path) and inode is not None:
             yield RecordedCgroup(path, inode, entry.get("sole") is True)
+
+
+def _is_path(text: str) -> bool:
+    """Whether the system can be asked about it: JSON may spell what no file name is."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _int(value: object) -> int | None:

@@ -21,6 +21,7 @@ from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
+from holdtop.payload.powers import with_powers_of
 from holdtop.payload.process import Identity, Pinned, Stat, UnreadableProcess, is_alive, read_stat
 
 
@@ -173,10 +174,10 @@ def end_leftovers(
         known=ours,
         recorded_session=believed.session if (believed := _believed(published, ticket)) else None,
     )
-    fates, left, _ = Ending(scope, bounds, None, other_holds, progress=progress).run(sleep)
+    fates, left, _ = Ending(scope, bounds, None, other_holds, ticket.uid, progress).run(sleep)
     for group in scope.cgroups:
         if group.ours:
-            group.remove()
+            with_powers_of(ticket.uid, group.remove)
     others = tuple(i for i in known if i not in ours and is_alive(i) is not False)
     return Leftovers(fates, left, others)
 

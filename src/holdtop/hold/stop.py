@@ -41,7 +41,14 @@ def request(queue: Dir, ticket_id: str, nonce: str, reason: str) -> None:
     The file's name cannot be known beforehand: in a sticky directory nobody can be kept from asking by a file that
     was put there first.
     """
-    lines = {"v": tickets.FORMAT, "id": ticket_id, "nonce": nonce, "reason": reason, "at": tickets.now()}
+    lines = {
+        "v": tickets.FORMAT,
+        "id": ticket_id,
+        "nonce": nonce,
+        "queue": _identity(queue),
+        "reason": reason,
+        "at": tickets.now(),
+    }
     with writing(queue.of(STOP), "write a stop request"), queue.sub(STOP, make=STICKY_MODE) as stops:
         stops.replace(f"{ticket_id}.{os.urandom(8).hex()}", tickets.encode(lines))
 
@@ -59,9 +66,13 @@ def find(queue: Dir, ticket_id: str, nonce: str, authors: Callable[[int], bool])
     with contextlib.suppress(OSError, HoldtopError), queue.sub(STOP) as stops:
         for name in _names(stops, ticket_id):
             with contextlib.suppress(OSError, Untrusted):
+                there = stops.status(name)
+                if there is None or not authors(there.st_uid):
+                    continue  # unread: anybody may have put thousands there
                 data, status = stops.read(name)
                 lines = tickets.decode(data)
-                if (lines.get("id"), lines.get("nonce")) == (ticket_id, nonce) and authors(status.st_uid):
+                meant = lines.get("id"), lines.get("nonce"), lines.get("queue")
+                if meant == (ticket_id, nonce, _identity(queue)) and authors(status.st_uid):
                     return StopRequest(ticket_id, nonce, lines.get("reason", ""), status.st_uid)
     return None
 
@@ -73,13 +84,18 @@ def may_ask(author: int, own_uid: int, operators: Collection[int]) -> bool:
 
 def pending(queue: Dir) -> Mapping[str, str]:
     """Ticket ids with a request, and who asks: for showing."""
+    found: dict[str, str] = {}
     with contextlib.suppress(OSError, HoldtopError), queue.sub(STOP) as stops:
-        return {
-            name.partition(".")[0]: user_name(status.st_uid)
-            for name in stops.names()
-            if not name.startswith(".") and (status := stops.status(name))
-        }
-    return {}
+        for name in filter(lambda name: not name.startswith("."), stops.names()):
+            with contextlib.suppress(OSError, Untrusted):
+                found[name.partition(".")[0]] = user_name(stops.read(name)[1].st_uid)
+    return found
+
+
+def _identity(queue: Dir) -> str:
+    """What a request is bound to besides its ticket: whoever has made a ticket of the same id and nonce elsewhere,
+    for an operator to stop, must not move the request here."""
+    return str(os.fstat(queue.fd).st_ino)
 
 
 def _names(stops: Dir, ticket_id: str) -> list[str]:

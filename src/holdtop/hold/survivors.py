@@ -18,8 +18,9 @@ from holdtop.errors import HoldtopError
 from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object
 from holdtop.hold.record import parse_processes, say_processes
 from holdtop.hold.ticket import TICKET_FORM, now
-from holdtop.hold.view import SurvivorRecord, TicketFile
+from holdtop.hold.view import RecordedProcess, SurvivorRecord, TicketFile
 from holdtop.payload.custody import Left
+from holdtop.payload.members import real_uid
 from holdtop.payload.process import Identity, UnreadableProcess, is_alive, read_stat
 
 SHELL_LIST = ".gpu-hold-survivors"
@@ -61,7 +62,7 @@ def _command_line(pid: int) -> str:
 
 def _started_at(identity: Identity) -> str:
     """The start time as ``ps -o lstart`` prints it; empty when the boot time cannot be read."""
-    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/stat", "rb") as file:
+    with contextlib.suppress(OSError, ValueError, OverflowError, StopIteration), open("/proc/stat", "rb") as file:
         boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
         return time.ctime(boot + identity.start_ticks / os.sysconf("SC_CLK_TCK"))
     return ""
@@ -74,7 +75,7 @@ def announce(queue: Dir) -> list[str]:
     """
     listed: list[str] = []
     with contextlib.suppress(OSError, Untrusted):
-        data, _ = queue.read(SHELL_LIST)
+        data, _ = queue.read(SHELL_LIST, shared=True)
         listed = data.decode("utf-8", "surrogateescape").splitlines()[:100]
         fd = queue.open(SHELL_LIST, os.O_RDWR)
         os.ftruncate(fd, 0)
@@ -112,9 +113,7 @@ def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
     said = json_object(data)
     if said is None:
         return None
-    living = [
-        p for p in parse_processes(said.get("processes")) if is_alive(Identity(p.pid, p.start_ticks)) is not False
-    ]
+    living = [one for one in parse_processes(said.get("processes")) if _lives(one, status.st_uid)]
     why = said.get("why")
     return SurvivorRecord(
         ticket_id=str(said.get("ticket", "")),
@@ -124,6 +123,12 @@ def _parse(data: bytes, status: os.stat_result) -> SurvivorRecord | None:
         why=", ".join(map(str, why)) if isinstance(why, list) else "",
         processes=tuple(living),
     )
+
+
+def _lives(process: RecordedProcess, author: int) -> bool:
+    """Also when it cannot be known. A survivor of root's word may be anybody's, else only its author's own."""
+    alive = is_alive(Identity(process.pid, process.start_ticks))
+    return alive is not False and (author == 0 or real_uid(process.pid) in (author, None))
 
 
 def described(found: Collection[SurvivorRecord]) -> str:

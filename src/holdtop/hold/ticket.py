@@ -15,8 +15,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from holdtop.hold.files import Dir, Untrusted
+from holdtop.hold.files import SIZE_LIMIT, Dir, Untrusted, author
 from holdtop.hold.view import TicketFile
+from holdtop.payload.members import real_uid
 from holdtop.payload.process import PID_LIMIT, Identity, UnreadableProcess, is_alive, own_identity, read_stat
 
 TICKET_FORM = re.compile(r"([0-9]{10})-([1-9][0-9]{0,9})")
@@ -209,6 +210,15 @@ def _identity_alive(ticket: TicketFile) -> bool | None:
     return False if ticket.host == os.uname().nodename and ticket.boot_id and boot_id() else None
 
 
+def proven_live(ticket: TicketFile) -> bool:
+    """A live hold whose process is its author's own.
+
+    Anybody may write a ticket that names a stranger, and lock it: to be taken for a hold above that one, or for one
+    that is to be spared with all that is around it.
+    """
+    return bool(ticket.locked and ticket.identity_alive) and real_uid(ticket.pid) == ticket.uid
+
+
 def lock_life(fd: int) -> None:
     """Take the life lock. It stays as long as any process has this open file (not a new opening of it)."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_LIFE, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -228,6 +238,7 @@ def read(queue: Dir, name: str) -> TicketFile:
             locked: bool | None = is_locked(fd)
         except OSError:
             locked = None
-        return parse(os.read(fd, 64 * 1024), uid=os.fstat(fd).st_uid, name=name, locked=locked)
+        uid = author(os.fstat(fd), queue.of(name))
+        return parse(os.read(fd, SIZE_LIMIT), uid=uid, name=name, locked=locked)
     finally:
         os.close(fd)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, rename
+from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, author, rename
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload import linux
 
@@ -137,14 +137,19 @@ def look(directory: Dir, name: str) -> TokenFile | None:
     except OSError as error:
         return replace(token, why=f"{directory.of(name)}: {error.strerror}")
     try:
-        return _read(fd, directory.of(name))
+        return _read(fd, directory, name)
     finally:
         os.close(fd)
 
 
-def _read(fd: int, path: str) -> TokenFile:
-    status = os.fstat(fd)
+def _read(fd: int, directory: Dir, name: str) -> TokenFile:
+    status, path = os.fstat(fd), directory.of(name)
     token = TokenFile(status.st_dev, status.st_ino, status.st_uid, "garbled")
+    aside = directory.status(ASIDE + name)
+    if status.st_nlink > 1 and not (aside and os.path.samestat(aside, status)):
+        return replace(token, why=f"it has {status.st_nlink} names (hard links)")
+    with contextlib.suppress(Untrusted):
+        token = replace(token, authored=author(status, path) == status.st_uid)
     try:
         token = replace(token, locked=tickets.is_locked(fd))
         data = os.read(fd, SIZE_LIMIT + 1)
@@ -188,6 +193,8 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
         ticket = tickets.parse(lines, uid=token.uid, locked=token.locked)
     except Untrusted as error:
         return replace(said, kind="garbled", why=f"its ticket is not to be believed: {error}")
+    if not token.authored:
+        return replace(said, kind="garbled", why="others than its owner may write it: its ticket is nobody's word")
     if ticket.pid != said.pid:
         return replace(said, kind="garbled", why="its first line and its ticket name two pids")
     return replace(said, kind="holdtop", ticket_id=ticket.id, nonce=ticket.nonce, ticket=ticket)

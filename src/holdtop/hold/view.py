@@ -68,6 +68,8 @@ class TokenFile:
     ticket: TicketFile | None = None
     #: Somebody holds the life lock on the token itself. ``None`` when it could not be probed, or for a shell's.
     locked: bool | None = None
+    #: Nobody but the file's owner may write it, so what it says is that account's word.
+    authored: bool = False
     #: Why it cannot be read as a token (``garbled``).
     why: str | None = None
 

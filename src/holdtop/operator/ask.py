@@ -21,11 +21,11 @@ from holdtop.hold.places import Places
 from holdtop.hold.recovery import keeper_of, recorded_cgroups
 from holdtop.hold.stop import user_name
 from holdtop.hold.view import Record, TokenFile
-from holdtop.operator.actor import with_powers_of
 from holdtop.operator.deed import GRACE, Deed, Done, fates, returned, seconds
 from holdtop.operator.values import Fate, Plan, Step, Target
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope
+from holdtop.payload.powers import with_powers_of
 from holdtop.payload.process import Identity, Pinned
 
 #: How much longer than its grace a hold may take to answer, or to end, in seconds.
@@ -161,8 +161,7 @@ def _signal_hold(deed: Deed) -> None:
         cgroups=recorded_cgroups(published, found.ticket) if found and found.ticket else (),
     )
     others = other_holds(deed.places) - {hold.pid}
-    ending = Ending(scope, deed.bounds(), None, lambda: others, progress=deed.tell)
-    with_powers_of(plan.uid, lambda: ending.run(time.sleep))
+    Ending(scope, deed.bounds(), None, lambda: others, plan.uid, deed.tell).run(time.sleep)
     if not _until(lambda: _over(deed), SLACK):
         _send(deed, outer_first[::-1], SIGKILL)
         _until(lambda: _over(deed), 1.0)

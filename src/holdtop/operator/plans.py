@@ -175,7 +175,7 @@ def _shell(ticket: Ticket, state_dir: str | None, verb: Verb) -> Plan:
         weak=(),
         spared=(*suspects, *(f"pid {one.pid} ({one.name}): only marked" for one in weak)),
         expected_bytes=expected(strong),
-        needs_typing=token.uid != os.getuid(),
+        needs_typing=token.uid != os.getuid() or not token.authored,
         typed=str(ticket.pid),
         means="signal",
         state_dir=state_dir,

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdtop.errors import GoneError, RefusedError
-from holdtop.hold.stop import user_name
 from holdtop.hold.view import QueueView, TicketFile
 from holdtop.model.values import Process, Ticket
 from holdtop.operator.actor import refuse_untouchable
@@ -72,11 +71,12 @@ def current_file(view: QueueView, ticket: Ticket) -> TicketFile:
 
 
 def refuse_claims(part: Sequence[Process], ticket: Ticket) -> None:
-    """A record is believed about its author's own processes only; an open device or a mark proves no place."""
+    """A ticket or record is believed about its author's own processes only: the hold that it names, below which the
+    others were found, may be a stranger's. An open device or a mark proves no place."""
     for process in part:
         if process.found_by in _SUSPECT | _WEAK:
             raise RefusedError(f"pid {process.pid} was found by {process.found_by} only: it is no proven member")
-        if process.found_by == "record" and process.uid != ticket.uid:
+        if process.uid != ticket.uid:
             raise RefusedError(
                 f"pid {process.pid} is a member only by the word of {ticket.user or ticket.uid}, and belongs to "
                 f"{process.user or process.uid}"
@@ -84,15 +84,12 @@ def refuse_claims(part: Sequence[Process], ticket: Ticket) -> None:
 
 
 def refuse_foreign_survivor(process: Process, view: QueueView) -> None:
-    """A survivor is proven by a record of the account whose process it is, or of root, who may recover anybody's."""
+    """What lies there now decides (``hold.survivors`` leaves out what is not to be believed)."""
     wanted = (process.pid, process.start_ticks)
-    authors = {
-        record.uid for record in view.survivors for one in record.processes if (one.pid, one.start_ticks) == wanted
-    }
-    if not authors & {process.uid, 0}:
-        said_by = ", ".join(map(user_name, sorted(authors))) or "nobody any more"
+    if wanted not in {(one.pid, one.start_ticks) for record in view.survivors for one in record.processes}:
         raise RefusedError(
-            f"pid {process.pid} of {process.user or process.uid} is a survivor only by the word of {said_by}"
+            f"pid {process.pid} of {process.user or process.uid} is on no record of survivors by its own account "
+            "or root: anybody else's word proves nothing"
         )
 
 

@@ -17,7 +17,6 @@ from holdtop.hold.stop import user_name
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.hold.view import QueueView, TicketFile, TokenFile
 from holdtop.model.values import Snapshot
-from holdtop.operator.actor import with_powers_of
 from holdtop.operator.deed import Deed, Done, fates, returned
 from holdtop.operator.proof import device_bytes
 from holdtop.operator.remove import mark
@@ -188,11 +187,8 @@ def _end(deed: Deed, view: QueueView, token: TokenFile) -> recovery.Leftovers:
 
 
 def _end_one(deed: Deed, ticket: TicketFile) -> recovery.Leftovers:
-    return with_powers_of(
-        ticket.uid,
-        lambda: recovery.end_leftovers(
-            deed.queue, ticket, deed.bounds(), time.sleep, lambda: other_holds(deed.places), deed.tell
-        ),
+    return recovery.end_leftovers(
+        deed.queue, ticket, deed.bounds(), time.sleep, lambda: other_holds(deed.places), deed.tell
     )
 
 

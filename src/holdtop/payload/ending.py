@@ -13,11 +13,13 @@ import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from signal import Signals
 
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
 from holdtop.payload.members import Found, OtherHolds, Scope, find, newborn
+from holdtop.payload.powers import Act, powers_of
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 
 #: After KILL, this long until processes that we may not signal are given up, and at least so long until others are,
@@ -85,6 +87,8 @@ class Ending:
     #: ``None`` where this process is no ancestor (recovery): then there is no kernel's proof.
     reaper: Reaper | None
     other_holds: OtherHolds
+    #: Whose powers are used, when we are root; ``None``: our own.
+    powers: int | None = None
     #: Told of each signal sent: member and signal name.
     progress: Callable[[Member, str], None] = lambda _member, _signal: None
     _seen: dict[Identity, Member] = field(default_factory=dict)
@@ -92,9 +96,14 @@ class Ending:
     _denied: set[Identity] = field(default_factory=set)
     #: Without a reaper: no member has started for a while before the last look.
     _still: bool = False
+    _act: Act = lambda work: work()
 
     def run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         """Fates of what ended, what is left, and the proof. ``wait(seconds)`` may return early."""
+        with powers_of(self.powers) as self._act:
+            return self._run(wait)
+
+    def _run(self, wait: Callable[[float], None]) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         kill_at = time.monotonic() + self.bounds.grace
         killed_at = math.inf
         pause = 0.002
@@ -122,7 +131,9 @@ class Ending:
 
     def _look(self) -> tuple[Found, bool]:
         """Reap, look, and say whether nothing is left. Reaping again after the look closes the gap between."""
-        found = find(self.scope, self.other_holds)
+        # Whom we may not signal was found below somebody whom we may: once that one is gone, nothing leads there.
+        scope = replace(self.scope, chosen=(*self.scope.chosen, *self._denied)) if self._denied else self.scope
+        found = find(scope, self.other_holds)
         for member in found.members:
             self._seen[member.identity] = member  # the newest: a name changes with an exec
         if found.members:
@@ -152,6 +163,10 @@ class Ending:
         return not found.spared and any(group.populated() for group in self.scope.cgroups)
 
     def _signal(self, found: Found, signum: Signals) -> None:
+        """Opened with the same powers as it is signalled with: process and cgroup alike."""
+        self._act(partial(self._signal_each, found, signum))
+
+    def _signal_each(self, found: Found, signum: Signals) -> None:
         if signum == Signals.SIGKILL:
             for group in found.sole:
                 # No fork is faster. What it leaves (a dead leader's threads) is killed one by one below.

@@ -97,6 +97,8 @@ def exit_wait_status(pidfd: int) -> int | None:
     return int(struct.unpack_from("i", buffer, 60)[0]) if mask & _PIDFD_INFO_EXIT else None
 
 
+#: A uid that no account has.
+NOBODYS_UID = (1 << 32) - 16
 #: setgroups, setresgid and setresuid by machine (arch/*/entry/syscalls, include/uapi/asm-generic/unistd.h).
 _CREDENTIAL_CALLS = {"x86_64": (116, 119, 117), "aarch64": (159, 149, 147)}
 
@@ -105,11 +107,18 @@ def become_thread_account(uid: int, gid: int, groups: Sequence[int]) -> None:
     """Give the *calling thread* another account's ids for good (setgroups(2), setresgid(2), setresuid(2)).
 
     Raw, since the C library's would change every thread. Leaving root this way drops the thread's capabilities.
+    Only the effective uid is the account's: by it the kernel judges what we do (kill(2), credentials(7)), while by
+    real and saved uid it judges what is done to us. That account could else signal this thread, and so its process.
     """
     calls = _CREDENTIAL_CALLS.get(os.uname().machine)
     if calls is None:
         raise OSError(errno.ENOSYS, f"setresuid is not known for {os.uname().machine}")
     setgroups, setresgid, setresuid = calls
     _check(_libc.syscall(setgroups, ctypes.c_long(len(groups)), (ctypes.c_uint32 * len(groups))(*groups)))
-    for call, number in ((setresgid, gid), (setresuid, uid)):
-        _check(_libc.syscall(call, *[ctypes.c_long(number)] * 3))
+    _check(_libc.syscall(setresgid, *[ctypes.c_long(gid)] * 3))
+    try:
+        _check(_libc.syscall(setresuid, *map(ctypes.c_long, (NOBODYS_UID, uid, NOBODYS_UID))))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _check(_libc.syscall(setresuid, *[ctypes.c_long(uid)] * 3))  # a user namespace without that uid
