@@ -20,7 +20,7 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
         "host": snapshot.host,
         "boot_id": snapshot.boot_id,
         "taken_at": snapshot.taken_at,
-        "readings": _readings(snapshot.readings, snapshot.device, snapshot.at),
+        "readings": _readings(snapshot.readings, snapshot.card, snapshot.at),
         "devices": [_device(device, snapshot.at) for device in snapshot.devices],
         "memory": _plain(snapshot.memory),
         "containment": list(snapshot.containment),
@@ -32,10 +32,11 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _readings(readings: Readings, device: str | None, at: float) -> dict[str, Any]:
+def _readings(readings: Readings, device: Device | None, at: float) -> dict[str, Any]:
     return {
         **{name: reading.value for name, reading in readings.items()},
-        "device": device,
+        "device": device.pci_address if device else None,
+        "pool": device.pool if device else None,
         "age_seconds": {
             name: round(max(0.0, at - reading.at), 3)
             for name, reading in readings.items()
@@ -51,7 +52,7 @@ def _device(device: Device, at: float) -> dict[str, Any]:
         "pci_address": device.pci_address,
         "kind": device.kind,
         "resource": device.resource,
-        "readings": _readings(device.readings, device.pci_address, at),
+        "readings": _readings(device.readings, device, at),
     }
 
 
