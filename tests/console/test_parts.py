@@ -16,7 +16,7 @@ from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
 from holdtop.console.events import LogLine, log_row, matches, parse_event
 from holdtop.console.feeds import LogFeed, in_order
 from holdtop.console.view.armed import armed
-from holdtop.console.view.figures import GAUGES, History, figure, vram_text
+from holdtop.console.view.figures import GAUGES, History, figure, gauges, other_pool
 from holdtop.console.view.flags import flag_rows
 from holdtop.console.view.gauges import gauge_lines, gauge_strip, graph
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
@@ -26,7 +26,7 @@ from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.console.world import World
 from holdtop.errors import ConfigError
-from holdtop.model.values import Memory, Reading
+from holdtop.model.values import Device, Memory, Reading
 from tests.console.boxes import AT, BUSY, FLAGS, GIB, HOLDER, TREE, process, readings, resource
 
 DEMANDS = st.builds(
@@ -229,7 +229,25 @@ def test_the_carve_out_is_shown_where_it_is_known() -> None:
     for width in (80, 120):
         strip = gauge_strip(BUSY, History(), width, 2, UNICODE)
         assert "VRAM  0.4/0.5G" in "".join(span.text for row in strip for span in row.spans)
-    assert vram_text(readings(vram_used_bytes=None)) == ""
+    assert other_pool(replace(BUSY, readings=readings(vram_used_bytes=None))) == ""
+
+
+def test_the_gauge_is_of_the_pool_that_programs_get() -> None:
+    """A carve-out that is larger than GTT: VRAM is what fills up, and GTT stands aside."""
+    large = readings(vram_used_bytes=70 * GIB, vram_total_bytes=96 * GIB, gtt_used_bytes=GIB, gtt_total_bytes=15 * GIB)
+    box = replace(BUSY, readings=large, device="0000:c3:00.0", devices=(Device("0000:c3:00.0", "apu", "gpu", large),))
+    assert (gauges(box)[0].name, other_pool(box)) == ("vram_used_bytes", "GTT 1.0/15.0G")
+    assert (gauges(BUSY)[0].name, other_pool(BUSY)) == ("gtt_used_bytes", "VRAM 0.4/0.5G")
+    assert len(gauges(box)) == len(GAUGES)
+
+
+def test_what_stands_in_for_tctl_says_that_it_is_not_tctl() -> None:
+    box = replace(BUSY, readings=readings(tctl_celsius=None, gpu_celsius=71.0))
+    block = "\n".join("".join(span.text for span in row.spans) for row in gauge_lines(box, History(), 80, 7, UNICODE))
+    assert "GPU (no Tctl)    71 °C" in block
+    assert "ends at" not in block.split("GPU (no Tctl)")[1].split("\n")[0], "no limit acts on it"
+    neither = replace(BUSY, readings=readings(tctl_celsius=None))
+    assert "tctl_celsius" in {gauge.name for gauge in gauges(neither)}
 
 
 # Flags

@@ -33,16 +33,20 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _readings(readings: Readings, device: Device | None, at: float) -> dict[str, Any]:
+    pool = device.pool if device else None
+    lacking = {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None}
+    if pool is None:
+        lacking["pool"] = "no total of memory of its own is known"
     return {
         **{name: reading.value for name, reading in readings.items()},
         "device": device.pci_address if device else None,
-        "pool": device.pool if device else None,
+        "pool": pool,
         "age_seconds": {
             name: round(max(0.0, at - reading.at), 3)
             for name, reading in readings.items()
             if reading.value is not None and reading.at is not None
         },
-        "unavailable": {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None},
+        "unavailable": lacking,
         "sources": {name: reading.source for name, reading in readings.items() if reading.source},
     }
 

@@ -31,13 +31,16 @@ class Card:
     kind: Literal["apu", "gpu", "npu"]
     #: The PCI device's directory: without the card's number where the kernel's own link leads there.
     path: str
+    #: The directory of its sensor chips.
+    chips: str
     #: The driver has left a dump of a hang or reset, which the kernel keeps for five minutes (devcoredump.c).
     dumped: bool = field(default=False, compare=False)
 
 
 def find(sys: str) -> list[Card]:
     """AMD's cards and NPUs below a sysfs root (``/sys/class/drm``, ``/sys/class/accel``), APUs first."""
-    cards = [*_gpus(sys), *_npus(sys)]
+    gpus = list(_gpus(sys)) or list(_chips_alone(sys))
+    cards = [*gpus, *_npus(sys)]
     return sorted(cards, key=lambda card: (("apu", "gpu", "npu").index(card.kind), card.pci_address))
 
 
@@ -48,7 +51,16 @@ def _gpus(sys: str) -> Iterator[Card]:
         vendor, files = read_text(os.path.join(path, "vendor")), set(listing(path))
         if vendor == AMD or (not vendor and files.intersection(_MARKS)):
             address = _address(path, name)
-            yield Card(address, "apu" if _is_apu(sys, path, address, files) else "gpu", path, "devcoredump" in files)
+            kind: Literal["apu", "gpu"] = "apu" if _is_apu(sys, path, address, files) else "gpu"
+            yield Card(address, kind, path, os.path.join(path, "hwmon"), "devcoredump" in files)
+
+
+def _chips_alone(sys: str) -> Iterator[Card]:
+    """Of a recording that has kept the sensors and not the card."""
+    chips = os.path.join(sys, "class/hwmon")
+    for name in listing(chips):
+        if read_text(os.path.join(chips, name, "name")) == "amdgpu":
+            yield Card(f"unknown-{name}", "apu", os.path.join(chips, name, "device"), chips)
 
 
 def _npus(sys: str) -> Iterator[Card]:
@@ -57,7 +69,7 @@ def _npus(sys: str) -> Iterator[Card]:
         path = os.path.realpath(os.path.join(accel, name, "device"))
         vendor = read_text(os.path.join(path, "vendor"))
         if vendor == "0x1022" or (not vendor and _NPU_MARK in listing(path)):
-            yield Card(_address(path, name), "npu", path)
+            yield Card(_address(path, name), "npu", path, os.path.join(path, "hwmon"))
 
 
 def _address(path: str, name: str) -> str:

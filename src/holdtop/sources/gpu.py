@@ -30,7 +30,7 @@ _COUNTERS = (
     "vis_vram_total",
     "preempt_used",
 )
-_STARRED = re.compile(rb"^[0-9A-Z]+: ([0-9]{1,5})Mhz \*[ \0]*$", re.M)
+_STARRED = re.compile(rb"^[0-9A-Z]+: ([0-9]{1,4})Mhz \*[ \0]*$", re.M)
 
 
 def sources(card: Card) -> Iterator[tuple[tuple[str, ...], Callable[[], Readings]]]:
@@ -70,7 +70,7 @@ def busy(card: Card) -> Reading:
 
 
 def _of_chip(chip: str, files: tuple[str, ...], plausible: tuple[float, float], scale: int, card: Card) -> Reading:
-    return hwmon.channel(os.path.join(card.path, "hwmon"), (chip,), files, plausible, scale)
+    return hwmon.channel(card.chips, (chip,), files, plausible, scale)
 
 
 #: Watts, on an APU of the whole package: the average where there is one.
