@@ -136,7 +136,7 @@ def test_a_suspended_card_is_not_woken(apu: Path, tmp_path: Path, status: str, m
 
     def watched(path: str, *how: Any, **more: Any) -> Any:
         opened.append(path)
-        return open(path, *how, **more)  # noqa: SIM115
+        return open(path, *how, **more)
 
     monkeypatch.setattr(files, "open", watched, raising=False)
     found = read(card)

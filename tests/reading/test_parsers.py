@@ -199,6 +199,18 @@ def test_tctl_is_found_by_name_and_label(tmp_path: Path, said: str, right: float
     assert (reading.source or "").endswith("hwmon5/temp2_input")
 
 
+@given(st.binary(max_size=30), st.binary(max_size=30), st.binary(max_size=30))
+def test_tctl_of_any_bytes(name: bytes, label: bytes, said: bytes) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        chips = {"hwmon0/name": name, "hwmon0/temp1_label": b"Tctl\n", "hwmon0/temp1_input": b"50000\n"}
+        chips |= {"hwmon1/name": b"k10temp\n", "hwmon1/temp1_label": label, "hwmon1/temp1_input": b"60000\n"}
+        chips |= {"hwmon2/name": b"k10temp\n", "hwmon2/temp1_label": b"Tctl\n", "hwmon2/temp1_input": said}
+        tree(Path(root) / "class/hwmon", chips)
+        reading = host.tctl(root)
+    assert (reading.value is None) != (reading.why is None)
+    assert reading.value is None or round(reading.value * 1000) in map(int, re.findall(rb"[0-9]+", said))
+
+
 def test_tctl_moves_with_its_number(tmp_path: Path) -> None:
     tree(tmp_path / "class/hwmon", {**TCTL, "hwmon5/temp2_input": "61000\n"})
     assert host.tctl(str(tmp_path)).value == 61

@@ -63,7 +63,7 @@ def _heard(device: Any, resets: MutableMapping[str, Reset]) -> bool:
     if device.subsystem == "devcoredump":
         address = _address(os.path.join(device.sys_path, "failing_device"))
         if device.action == "add":
-            resets.setdefault(address, Reset(address, "devcoredump", time.monotonic()))
+            resets[address] = Reset(address, "devcoredump", time.monotonic())  # what came of it is told later
         return True
     if device.subsystem == "drm" and device.action in ("add", "bind"):
         resets.pop(_address(os.path.join(device.sys_path, "device")), None)
