@@ -16,9 +16,7 @@ from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
 from holdtop.console.events import LogLine, log_row, matches, parse_event
 from holdtop.console.feeds import LogFeed, in_order
 from holdtop.console.view.armed import armed
-from holdtop.console.view.figures import GAUGES, History, figure, vram_text
 from holdtop.console.view.flags import flag_rows
-from holdtop.console.view.gauges import gauge_lines, gauge_strip, graph
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
 from holdtop.console.view.memory import memory_lines, parts
 from holdtop.console.view.queue import queue_row
@@ -26,8 +24,8 @@ from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.console.world import World
 from holdtop.errors import ConfigError
-from holdtop.model.values import Memory, Reading
-from tests.console.boxes import AT, BUSY, FLAGS, GIB, HOLDER, TREE, process, readings, resource
+from holdtop.model.values import Memory
+from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, TREE, process, resource
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
@@ -169,47 +167,7 @@ def test_signs_follow_the_locale(environ: dict[str, str], encoding: str, glyphs:
     assert chosen(environ, encoding) is glyphs
 
 
-# Graphs and gauges
-
-
-def test_a_graph_tells_unknown_from_low() -> None:
-    assert graph([None, 0, 50, 100, 200], 0, 100, 1, UNICODE) == [" ▁▄██"]
-    assert graph([0, 50, 75, 100], 0, 100, 2, UNICODE) == ["  ▄█", "▁███"]
-
-
-@given(st.lists(st.none() | st.floats(-1e12, 1e12), max_size=40), st.integers(1, 3))
-def test_a_graph_is_as_wide_as_its_values(values: list[float | None], rows: int) -> None:
-    assert {len(row) for row in graph(values, 0, 100, rows, UNICODE)} == {len(values)}
-
-
-def test_an_old_reading_and_a_missing_one() -> None:
-    (tctl,) = (gauge for gauge in GAUGES if gauge.name == "tctl_celsius")
-    old = {"tctl_celsius": Reading(61.0, at=AT - 42)}
-    assert figure(tctl, old, AT, UNICODE).note == "42s old"
-    missing = figure(tctl, {"tctl_celsius": Reading(why="denied")}, AT, UNICODE)
-    assert (missing.value, missing.note) == ("unknown", "denied")
-    assert figure(tctl, {"tctl_celsius": Reading(106.0, at=AT)}, AT, UNICODE).role == "critical"
-
-
-@pytest.mark.parametrize(
-    ("celsius", "available", "roles"),
-    [(91.0, 20.0, ("text", "text")), (92.5, 7.5, ("warning", "warning")), (97.0, 5.9, ("critical", "critical"))],
-)
-def test_gauges_show_where_the_running_hold_ends_itself(
-    celsius: float, available: float, roles: tuple[str, str]
-) -> None:
-    box = replace(BUSY, readings=readings(tctl_celsius=celsius, mem_available_bytes=available * GIB))
-    tctl, memory = (
-        figure(gauge, box.readings, AT, UNICODE, armed(box))
-        for name in ("tctl_celsius", "mem_available_bytes")
-        for gauge in GAUGES
-        if gauge.name == name
-    )
-    assert (tctl.stop, memory.stop) == ("ends at 97 °C", "floor 6 GiB")
-    assert (tctl.role, memory.role) == roles
-    block = "\n".join("".join(span.text for span in row.spans) for row in gauge_lines(box, History(), 40, 15, UNICODE))
-    assert "ends at 97 °C" in block
-    assert "floor 6 GiB" in block
+# What a running hold ends itself at
 
 
 @pytest.mark.parametrize("text", ["", "hot", "95C; rm", "9" * 400, "-5C", "\x1b[2J", "１２C\n"])
@@ -223,13 +181,6 @@ def test_a_ghost_has_nothing_armed_and_of_two_holds_the_stricter_counts() -> Non
     both = replace(BUSY, resources=(resource("gpu", one), resource("npu", two)))
     assert armed(both) == {"tctl_celsius": 8.0, "mem_available_bytes": 90.0 * GIB}
     assert armed(replace(BUSY, resources=(resource("gpu", one, state="ghost"),))) == {}
-
-
-def test_the_carve_out_is_shown_where_it_is_known() -> None:
-    for width in (80, 120):
-        strip = gauge_strip(BUSY, History(), width, 2, UNICODE)
-        assert "VRAM  0.4/0.5G" in "".join(span.text for row in strip for span in row.spans)
-    assert vram_text(readings(vram_used_bytes=None)) == ""
 
 
 # Flags

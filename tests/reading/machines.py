@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import holdtop.demo
 from holdtop.sources.roots import Roots
 
+#: Recorded machines: those of the package, and those that only the tests need.
 CAPTURES = Path(holdtop.demo.__file__).parent / "captures"
+KEPT = Path(__file__).parent / "captures"
 
 
 def recorded(name: str) -> Roots:
-    tree = CAPTURES / name
-    assert tree.is_dir(), f"no recorded machine {name}"
+    tree = next(root / name for root in (CAPTURES, KEPT) if (root / name).is_dir())
     return Roots(str(tree / "sys"), str(tree / "proc"))
 
 
-def tree(root: Path, files: dict[str, str | bytes]) -> Path:
+def tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files below ``root``: a synthetic machine, labelled so by being made here."""
     for name, content in files.items():
         path = root / name

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from holdtop.model.build import build
-from holdtop.model.raw import Details, Look, Raw
+from holdtop.model.raw import Details, Look, Raw, Reset
 from holdtop.model.values import Flag, Severity
 from tests.reading import views
 from tests.reading.views import (
@@ -18,6 +18,7 @@ from tests.reading.views import (
     MIB,
     NOW,
     OTHER,
+    PDEV,
     TICKET,
     at,
     raw,
@@ -203,6 +204,22 @@ CASES: dict[str, Case] = {
         ("6.0 GiB of 128.0 GiB",),
     ),
     "hot": Case(raw(host_readings={**HOST, **views.readings(tctl_celsius=95.0)}), [("hot", "warning", ())]),
+    "low, but for what the GPU gives back": Case(
+        raw(host_readings={**HOST, **views.readings(mem_available_bytes=6 * GIB, gpu_reclaimable_bytes=GIB)}), []
+    ),
+    "reset": Case(
+        raw(resets=(Reset(PDEV, "none", 990.0, 77, "code"),)),
+        [("gpu-reset", "warning", (77,))],
+        (f"card {PDEV} was reset and has recovered; the kernel blames pid 77 (code)",),
+    ),
+    "reset, long ago": Case(raw(resets=(Reset(PDEV, "none", 399.0), Reset(PDEV, "devcoredump", 399.0))), []),
+    "wedged, however long ago": Case(
+        raw(resets=(Reset(PDEV, "rebind,bus-reset", 1.0),)), [("gpu-reset", "warning", ())], ("by rebind,bus-reset",)
+    ),
+    "a dump that is still there": Case(
+        raw(resets=(Reset(PDEV, "devcoredump"),)), [("gpu-reset", "warning", ())], ("has left a dump",)
+    ),
+    "a dump of some other device": Case(raw(resets=(Reset("0000:00:14.3", "devcoredump"),)), []),
     "unknown is neither hot nor low": Case(
         raw(host_readings=views.readings(tctl_celsius=None, mem_available_bytes=None, mem_total_bytes=None)), []
     ),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import struct
 import tempfile
 from pathlib import Path
 
@@ -13,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.model.raw import Client
-from holdtop.sources import fdinfo, gpu, host, metrics
-from holdtop.sources.cards import find
-from holdtop.sources.files import number
+from holdtop.sources import fdinfo, host
 from holdtop.sources.processes import parse_stat
 from holdtop.sources.roots import Roots
-from tests.reading.machines import CAPTURES, recorded, stat_line, tree
+from tests.reading.machines import stat_line, tree
 
 NAMES = ("a) R 1 1 (b", "x)", ") ", "two words", "line\nline", "\x1b[2J", "", "((", "tab\tname")
 
@@ -127,59 +123,6 @@ def test_fdinfo_invents_nothing(data: bytes) -> None:
     assert found <= {size * unit for size in written for unit in units}
 
 
-def test_metrics_of_a_real_table() -> None:
-    data = (CAPTURES / "150e-strix-point/sys/class/drm/card1/device/gpu_metrics").read_bytes()
-    assert len(data) == 264
-    assert metrics.npu_busy(data).value == 0
-    busy = data[:46] + struct.pack("<8H", 80, 40, 0xFFFF, 0, 0, 0, 0, 0) + data[62:]
-    assert metrics.npu_busy(busy).value == pytest.approx(120 / 7)
-
-
-def test_metrics_that_cannot_be_used() -> None:
-    data = (CAPTURES / "150e-strix-point/sys/class/drm/card1/device/gpu_metrics").read_bytes()
-    cases = {
-        "is empty": b"",
-        "is cut short": data[:3],
-        "has 263 bytes": data[:-1],
-        "table of zeroes": bytes(264),
-        "revision 3.9 is not decoded": data[:3] + b"\x09" + data[4:],
-        "has 200 bytes": struct.pack("<H", 200) + data[2:],
-        "not plausible": data[:46] + struct.pack("<H", 101) + data[48:],
-        "reports no NPU activity": data[:46] + b"\xff" * 16 + data[62:],
-    }
-    for why, table in cases.items():
-        reading = metrics.npu_busy(table)
-        assert reading.value is None
-        assert why in (reading.why or ""), why
-    assert metrics.npu_busy(data + bytes(4096)).value == 0, "trailing bytes are ignored"
-
-
-@given(st.binary(max_size=400))
-def test_metrics_of_any_bytes(data: bytes) -> None:
-    reading = metrics.npu_busy(data)
-    assert (reading.value is None) != (reading.why is None)
-    if data[:4] != struct.pack("<HBB", 264, 3, 0):
-        assert reading.value is None
-
-
-@pytest.mark.parametrize("text", ["", "N/A", "12 34", "0x10", "99999999999999999999", "-1", "\0", "1e3", "٣"])
-def test_number_that_is_none(tmp_path: Path, text: str) -> None:
-    reading = number(str(tree(tmp_path, {"mem_info": text}) / "mem_info"))
-    assert reading.value is None
-    assert "mem_info" in (reading.why or "")
-
-
-def test_number_with_padding(tmp_path: Path) -> None:
-    assert number(str(tree(tmp_path, {"f": b"3\n" + bytes(4094)}) / "f")).value == 3
-
-
-def test_a_directory_in_a_files_place_has_a_reason(tmp_path: Path) -> None:
-    (tmp_path / "gpu_busy_percent").mkdir()
-    reading = number(str(tmp_path / "gpu_busy_percent"))
-    assert reading.value is None
-    assert reading.why
-
-
 @given(st.binary(max_size=300))
 def test_meminfo_and_pressure_of_any_bytes(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as root:
@@ -189,6 +132,40 @@ def test_meminfo_and_pressure_of_any_bytes(data: bytes) -> None:
         assert (reading.value is None) != (reading.why is None)
         if reading.value is not None:
             assert re.search(rb"MemTotal|MemAvailable|some avg10=", data)
+
+
+MEMINFO = {
+    "as it is": ("", None, 40, "no line GPUReclaim"),
+    "a pool that can be had back": ("GPUReclaim: 30 kB\n", 30, 40, None),
+    "never more than MemAvailable leaves": ("GPUReclaim: 90 kB\n", 60, 40, None),
+    "of a line that is cut short nothing": ("GPUReclaim: 30", None, 40, "no line GPUReclaim"),
+    "a MemAvailable that cannot be": ("MemAvailable: 101 kB\nGPUReclaim: 30 kB\n", None, None, "not within MemTotal"),
+}
+
+
+@pytest.mark.parametrize("case", MEMINFO)
+def test_the_gpus_page_pool(tmp_path: Path, case: str) -> None:
+    """Synthetic, by Linux 7's fs/proc/meminfo.c."""
+    line, pool, available, why = MEMINFO[case]
+    tree(tmp_path, {"meminfo": f"MemTotal: 100 kB\nMemAvailable: 40 kB\n{line}"})
+    readings = host.memory(Roots(proc=str(tmp_path)))
+    assert readings["gpu_reclaimable_bytes"].value == (None if pool is None else pool * 1024)
+    assert readings["mem_available_bytes"].value == (None if available is None else available * 1024)
+    assert why is None or why in (readings["gpu_reclaimable_bytes"].why or "")
+
+
+def test_a_page_pool_with_nothing_to_hold_it_against(tmp_path: Path) -> None:
+    tree(tmp_path, {"meminfo": "MemTotal: 100 kB\nGPUReclaim: 30 kB\n"})
+    assert host.memory(Roots(proc=str(tmp_path)))["gpu_reclaimable_bytes"].value is None
+
+
+@pytest.mark.parametrize("module", ["ttm", "amdttm"])
+def test_the_kernels_limits_on_the_gpus_share(tmp_path: Path, module: str) -> None:
+    """Synthetic: out of the kernel's tree the module has another name."""
+    tree(tmp_path / "module" / module / "parameters", {"pages_limit": "25165824\n", "page_pool_size": "0\n"})
+    readings = host.ttm(str(tmp_path))
+    assert readings["ttm_limit_bytes"].value == 96 * 1024**3
+    assert "not plausible" in (readings["ttm_pool_limit_bytes"].why or "")
 
 
 def test_meminfo_without_a_line(tmp_path: Path) -> None:
@@ -222,40 +199,20 @@ def test_tctl_is_found_by_name_and_label(tmp_path: Path, said: str, right: float
     assert (reading.source or "").endswith("hwmon5/temp2_input")
 
 
+@given(st.binary(max_size=30), st.binary(max_size=30), st.binary(max_size=30))
+def test_tctl_of_any_bytes(name: bytes, label: bytes, said: bytes) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        chips = {"hwmon0/name": name, "hwmon0/temp1_label": b"Tctl\n", "hwmon0/temp1_input": b"50000\n"}
+        chips |= {"hwmon1/name": b"k10temp\n", "hwmon1/temp1_label": label, "hwmon1/temp1_input": b"60000\n"}
+        chips |= {"hwmon2/name": b"k10temp\n", "hwmon2/temp1_label": b"Tctl\n", "hwmon2/temp1_input": said}
+        tree(Path(root) / "class/hwmon", chips)
+        reading = host.tctl(root)
+    assert (reading.value is None) != (reading.why is None)
+    assert reading.value is None or round(reading.value * 1000) in map(int, re.findall(rb"[0-9]+", said))
+
+
 def test_tctl_moves_with_its_number(tmp_path: Path) -> None:
-    tree(tmp_path / "class/hwmon", {**TCTL, "hwmon5/temp2_input": "61000"})
+    tree(tmp_path / "class/hwmon", {**TCTL, "hwmon5/temp2_input": "61000\n"})
     assert host.tctl(str(tmp_path)).value == 61
     (tmp_path / "class/hwmon/hwmon5").rename(tmp_path / "class/hwmon/hwmon2")
     assert host.tctl(str(tmp_path)).value == 61
-
-
-def test_cards_are_keyed_by_address_and_apus_come_first(tmp_path: Path) -> None:
-    """Synthetic: the recorded APU as card1 beside the recorded card of its own as card0."""
-    for name in ("150e-strix-point", "dgpu-rx6900xt"):
-        shutil.copytree(CAPTURES / name / "sys", tmp_path, dirs_exist_ok=True)
-    tree(tmp_path / "class/drm", {"card0-DP-1/status": "connected\n", "card7/device/vendor": "0x8086\n"})
-    assert [(card.kind, card.pci_address) for card in find(str(tmp_path))] == [
-        ("apu", "0000:c1:00.0"),
-        ("gpu", "0000:0c:00.0"),
-    ]
-
-
-def test_kfd_decides_what_a_card_is(tmp_path: Path) -> None:
-    """Synthetic: a card that looks like an APU's by its files, and has memory of its own by KFD."""
-    shutil.copytree(recorded("150e-strix-point").sys, tmp_path, dirs_exist_ok=True)
-    properties = tmp_path / "class/kfd/kfd/topology/nodes/1/properties"
-    text = properties.read_text()
-    assert "local_mem_size 0" in text
-    properties.write_text(text.replace("local_mem_size 0", "local_mem_size 17163091968"))
-    assert [card.kind for card in find(str(tmp_path))] == ["gpu"]
-
-
-def test_a_suspended_card_is_not_woken(tmp_path: Path) -> None:
-    """The counters of its memory can be read at any time; busy, power and the metrics table would wake it."""
-    shutil.copytree(recorded("150e-strix-point").sys, tmp_path, dirs_exist_ok=True)
-    tree(tmp_path / "class/drm/card1/device", {"power/runtime_status": "suspended\n"})
-    (card,) = find(str(tmp_path))
-    found = {name: reading for _, read in gpu.sources(card) for name, reading in read().items()}
-    known = {name for name, reading in found.items() if reading.value is not None}
-    assert known == {"gtt_used_bytes", "gtt_total_bytes", "vram_used_bytes", "vram_total_bytes"}
-    assert "suspended" in (found["gpu_power_watts"].why or "")

@@ -32,6 +32,7 @@ def stuck(machine: Roots) -> Iterator[str]:
     """``gpu_busy_percent`` is a FIFO: its reader hangs until somebody writes. Let go in the end."""
     path = f"{machine.sys}/class/drm/card1/device/gpu_busy_percent"
     os.unlink(path)
+    os.unlink(path.replace("gpu_busy_percent", "gpu_metrics"))  # or the table would say it
     os.mkfifo(path)
     yield path
     let_go(path)
@@ -149,6 +150,34 @@ def test_a_card_that_comes_and_goes(machine: Roots, tmp_path: Path, monkeypatch:
     until(lambda: seen[-1].readings["gtt_used_bytes"].why == "no AMD GPU was found")
     assert seen[-1].devices == ()
     sampler.stop()
+
+
+def test_a_card_that_comes_and_goes_while_a_read_of_it_hangs(
+    machine: Roots, stuck: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read that hangs is the card's own when it is back: no second one joins it."""
+    monkeypatch.setattr("holdtop.sampler.box.CARDS_PERIOD", 0.0)
+    seen: list[Snapshot] = []
+    sampler = Sampler(state_dir=str(tmp_path), roots=machine, refresh=0.1, on_snapshot=seen.append)
+    sampler.start()
+    drm = Path(machine.sys, "class/drm")
+    for _ in range(3):
+        until(lambda: bool(seen) and "timeout" in (seen[-1].readings["gpu_busy_percent"].why or ""))
+        (drm / "card1").rename(drm / "away")
+        until(lambda: seen[-1].devices == ())
+        assert own_threads().count("holdtop gpu_busy_percent") == 1
+        (drm / "away").rename(drm / "card1")
+    until(lambda: seen[-1].devices)
+    assert own_threads().count("holdtop gpu_busy_percent") == 1
+    let_go(stuck)
+    until(lambda: seen[-1].readings["gpu_busy_percent"].value == 7)
+    sampler.stop()
+
+    def all_ended() -> bool:
+        let_go(stuck)
+        return not own_threads()
+
+    until(all_ended, 5)
 
 
 def test_a_source_reads_no_more_often_than_its_period() -> None:

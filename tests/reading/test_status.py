@@ -72,6 +72,10 @@ def test_a_recorded_machine(state: Box) -> None:
     assert said["roots"] == [f"HOLDTOP_SYS={tree_of['HOLDTOP_SYS']}"]
     plain = status(state, "--plain", environ=tree_of).stdout
     assert "GPU power: 9.087 W.\n" in plain
+    assert "Device: 0000:c1:00.0, programs get GTT.\n" in plain
+    assert "GPU temperature: 38 C.\n" in plain
+    assert "preemptible" not in plain, "most boxes have none"
+    assert (said["readings"]["pool"], said["devices"][0]["readings"]["pool"]) == ("gtt", "gtt")
     assert f"Not the live box: HOLDTOP_SYS={tree_of['HOLDTOP_SYS']}." in plain
 
 
@@ -186,8 +190,8 @@ def test_a_sensor_that_never_answers(state: Box, tmp_path: Path) -> None:
     done = status(state, environ={"HOLDTOP_SYS": str(tmp_path / "sys")})
     assert time.monotonic() - began < 2
     assert done.returncode == 0
-    assert "VRAM used       unknown: timeout" in done.stdout
-    assert "GTT used        3.7 GiB" in done.stdout
+    assert "VRAM used          unknown: timeout" in done.stdout
+    assert "GTT used           3.7 GiB" in done.stdout
 
 
 def test_watch_prints_changes_only(state: Box) -> None:

@@ -22,7 +22,22 @@ _LABELS = {
     "memory_pressure_some_avg10_percent": "memory pressure",
     "npu_busy_percent": "NPU busy",
 }
-_UNITS = {"percent": " %", "watts": " W", "celsius": " C"}
+#: Shown where there is one: most boxes lack some of these.
+_FURTHER = {
+    "vis_vram_used_bytes": "visible VRAM used",
+    "vis_vram_total_bytes": "visible VRAM total",
+    "preempt_used_bytes": "preemptible",
+    "gpu_clock_mhz": "GPU clock",
+    "memory_clock_mhz": "memory clock",
+    "gpu_celsius": "GPU temperature",
+    "cpu_celsius": "hottest core",
+    "npu_power_watts": "NPU power",
+    "npu_celsius": "NPU temperature",
+    "gpu_reclaimable_bytes": "GPU page pool",
+    "ttm_limit_bytes": "TTM limit",
+    "ttm_pool_limit_bytes": "TTM pool limit",
+}
+_UNITS = {"percent": " %", "watts": " W", "celsius": " C", "mhz": " MHz"}
 _PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed")
 #: A value older than this many seconds is shown with its age.
 OLD = 3.0
@@ -43,10 +58,10 @@ class Text:
             yield f"  not the live box: {self.clean(root)}"
         for resource in snapshot.resources:
             yield from self._resource_rows(resource, snapshot)
-        yield f"device {self.clean(snapshot.device or 'none')}"
-        for name, reading in snapshot.readings.items():
-            yield f"  {_LABELS[name]:<16}{self._reading(name, reading, snapshot.at)}"
-        yield f"  {'memory':<16}{', '.join(self._memory(snapshot))}"
+        yield f"device {self.clean(_device(snapshot))}"
+        for label, value in self._readings(snapshot):
+            yield f"  {label:<19}{value}"
+        yield f"  {'memory':<19}{', '.join(self._memory(snapshot))}"
         yield f"containment from here: {', '.join(snapshot.containment)}"
         yield "flags" if snapshot.flags else "flags: none"
         for flag in snapshot.flags:
@@ -60,8 +75,9 @@ class Text:
             yield f"Not the live box: {self.clean(root)}."
         for resource in snapshot.resources:
             yield from self._resource_sentences(resource, snapshot)
-        for name, reading in snapshot.readings.items():
-            yield f"{_LABELS[name]}: {self._reading(name, reading, snapshot.at)}."
+        yield f"Device: {self.clean(_device(snapshot))}."
+        for label, value in self._readings(snapshot):
+            yield f"{label}: {value}."
         yield f"Device memory: {', '.join(self._memory(snapshot))}."
         yield f"A hold from here has {', '.join(snapshot.containment)}."
         for flag in snapshot.flags:
@@ -155,6 +171,11 @@ class Text:
     def _command(self, words: tuple[str, ...]) -> str:
         return self.clean(" ".join(words)) or "unknown"
 
+    def _readings(self, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+        for name, reading in snapshot.readings.items():
+            if name in _LABELS or reading.value:
+                yield {**_LABELS, **_FURTHER}[name], self._reading(name, reading, snapshot.at)
+
     def _reading(self, name: str, reading: Reading, at: float) -> str:
         if reading.value is None:
             return f"unknown: {self.clean(reading.why or 'no reason known')}"
@@ -180,6 +201,11 @@ def amount(name: str, value: float) -> str:
     """A value in the unit that its name ends with."""
     unit = name.rpartition("_")[2]
     return bytes_text(value) if unit == "bytes" else f"{value:.4g}{_UNITS[unit]}"
+
+
+def _device(snapshot: Snapshot) -> str:
+    pool = snapshot.card.pool if snapshot.card else None
+    return (snapshot.device or "none") + (f", programs get {pool.upper()}" if pool else "")
 
 
 def _payload(payload: Payload) -> str:

@@ -59,21 +59,21 @@ def positive_number(text: str) -> float:
 
 def celsius(text: str) -> float:
     """A temperature in degrees Celsius that a sensor can show: beyond it a limit would be armed and never act."""
-    from holdtop.sources.host import PLAUSIBLE
+    from holdtop.sources.files import CELSIUS
 
     value = positive_number(text)
-    if value > PLAUSIBLE[1]:
-        raise argparse.ArgumentTypeError(f"{text!r}: above {PLAUSIBLE[1]} C a reading is taken for a sensor's fault")
+    if value > CELSIUS[1]:
+        raise argparse.ArgumentTypeError(f"{text!r}: above {CELSIUS[1]} C a reading is taken for a sensor's fault")
     return value
 
 
 def pause_celsius(text: str) -> float:
     """The same for a pause, which has an end: a payload that nothing resumes would keep the accelerator for ever."""
     from holdtop.payload.limits import HYSTERESIS
-    from holdtop.sources.host import PLAUSIBLE
+    from holdtop.sources.files import CELSIUS
 
     value = celsius(text)
-    if value - HYSTERESIS <= PLAUSIBLE[0]:
+    if value - HYSTERESIS <= CELSIUS[0]:
         raise argparse.ArgumentTypeError(f"{text!r}: the pause would end {HYSTERESIS:g} C below, where no sensor gets")
     return value
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from holdtop.model.attribution import total
 from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
-from holdtop.model.memory import ledger, pool_card, pool_name
+from holdtop.model.memory import ledger, pool_card
 from holdtop.model.raw import Raw
 from holdtop.model.resources import Seen, see
 from holdtop.model.scene import Scene, Survivors
@@ -23,9 +23,8 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
     readings = _readings(raw, device)
     outlived = frozenset(process.pid for left in survivors for process in left.processes)
     strays = tuple(_strays(facts, seen, outlived))
-    memory = ledger(
-        facts, readings, device, *_parts(seen, outlived, strays, pool_name(readings, device.kind if device else "apu"))
-    )
+    pool = (device.pool if device else None) or "gtt"
+    memory = ledger(facts, readings, device, pool, *_parts(seen, outlived, strays, pool))
     scene = Scene(facts, seen, readings, memory, survivors, strays)
     return Snapshot(
         host=raw.host,
@@ -56,8 +55,9 @@ def wanted(raw: Raw) -> frozenset[tuple[int, int]]:
 
 
 def _readings(raw: Raw, device: Device | None) -> Readings:
-    """Every name of the schema: the pool's card, the box's own, and a reason for what neither has."""
-    merged = {**raw.host_readings, **(device.readings if device else {})}
+    """Every name of the schema: the pool's card, the NPU, the box's own, and a reason for what none has."""
+    npu = next((one.readings for one in raw.devices if one.resource == "npu"), {})
+    merged = {**raw.host_readings, **(device.readings if device else {}), **npu}
     missing = Reading(why="this card has no such reading" if device else raw.no_card_why)
     return {name: merged.get(name, missing) for name in READING_NAMES}
 

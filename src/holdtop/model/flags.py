@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from holdtop.model import flags_state
+from holdtop.model.memory import available_ram
 from holdtop.model.scene import Scene, amount, command, flag, named
 from holdtop.model.values import Flag, Process, Severity
 
 _ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
 #: Device memory that belongs to nobody on any box: scan-out, the driver's own.
 UNATTRIBUTED_SLACK = 512 * 1024**2
+#: Seconds for which a reset that is over is shown.
+RESET_SHOWN = 600.0
+_PASSED = {"none": "was reset and has recovered", "devcoredump": "hung, and its driver has left a dump"}
 
 
 def survivor(scene: Scene) -> Iterator[Flag]:
@@ -81,12 +85,12 @@ def unreadable(scene: Scene) -> Iterator[Flag]:
 
 def low_memory(scene: Scene) -> Iterator[Flag]:
     """Little is left of the box's memory; GTT is part of it, and no cgroup limits that."""
-    available, whole = scene.readings["mem_available_bytes"].value, scene.readings["mem_total_bytes"].value
+    available, whole = available_ram(scene.readings), scene.readings["mem_total_bytes"].value
     if available is not None and whole and available < whole * scene.facts.raw.limits.low_memory_part:
         yield flag(
             "low-memory",
             "warning",
-            f"MemAvailable is {amount(int(available))} of {amount(int(whole))}",
+            f"{amount(available)} of {amount(int(whole))} are available",
             "end or evict what needs it least: holdtop status --plain",
         )
 
@@ -98,6 +102,26 @@ def hot(scene: Scene) -> Iterator[Flag]:
         yield flag("hot", "warning", f"Tctl is {celsius:.1f} C", "see to the fans, or end the payload: holdtop status")
 
 
+def gpu_reset(scene: Scene) -> Iterator[Flag]:
+    """A card hung: it was reset, or waits for it. Whatever ran on it may have lost its work or be stuck."""
+    raw = scene.facts.raw
+    cards = {device.pci_address for device in raw.devices}
+    for reset in raw.resets:
+        passed = _PASSED.get(reset.how)
+        over = passed is not None and reset.at is not None and raw.at - reset.at > RESET_SHOWN
+        if reset.pci_address in cards and not over:
+            blamed = f"; the kernel blames pid {reset.pid} ({reset.task or 'unnamed'})" if reset.pid else ""
+            yield flag(
+                "gpu-reset",
+                "warning",
+                f"card {reset.pci_address} {passed or f'is wedged, and would be helped by {reset.how}'}{blamed}",
+                "what happened: journalctl -k -g amdgpu" if passed else "end what uses it and do as named, else reboot",
+                "gpu",
+                None,
+                (reset.pid,) if reset.pid else (),
+            )
+
+
 KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     survivor,
     unkillable,
@@ -105,6 +129,7 @@ KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     unreadable,
     low_memory,
     hot,
+    gpu_reset,
     *flags_state.KINDS,
 )
 

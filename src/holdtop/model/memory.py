@@ -15,12 +15,10 @@ def pool_card(devices: Iterable[Device]) -> Device | None:
     return min(cards, key=lambda card: (card.kind != "apu", card.pci_address), default=None)
 
 
-def pool_name(readings: Readings, kind: str) -> str:
-    """``gtt`` or ``vram``: what a program's memory comes from."""
-    gtt, vram = value(readings, "gtt_total_bytes"), value(readings, "vram_total_bytes")
-    if kind == "gpu":
-        return "vram"
-    return "vram" if vram is not None and (gtt is None or vram >= gtt) else "gtt"
+def available_ram(readings: Readings) -> int | None:
+    """Bytes that can be had: MemAvailable, and what the GPU's page pool gives back when it is asked."""
+    available = value(readings, "mem_available_bytes")
+    return None if available is None else available + (value(readings, "gpu_reclaimable_bytes") or 0)
 
 
 def value(readings: Readings, name: str) -> int | None:
@@ -32,6 +30,7 @@ def ledger(
     facts: Facts,
     readings: Readings,
     device: Device | None,
+    pool: str,
     parts: Mapping[str, Collection[int]] | None,
     unknown_payload: bool,
     claimed_bytes: int,
@@ -42,7 +41,6 @@ def ledger(
     members that we may not look into.
     """
     denied = len(facts.raw.uses.denied) if facts.raw.uses else 0
-    pool = pool_name(readings, device.kind if device else "apu")
     used, total = value(readings, f"{pool}_used_bytes"), value(readings, f"{pool}_total_bytes")
     headroom = _headroom(facts, readings, pool, used, total)
     if facts.raw.uses is None or parts is None or not facts.forest.stats:
@@ -85,7 +83,7 @@ def _headroom(facts: Facts, readings: Readings, pool: str, used: int | None, tot
     free = max(0, total - used)
     if pool == "vram":
         return free
-    available, ram = value(readings, "mem_available_bytes"), value(readings, "mem_total_bytes")
+    available, ram = available_ram(readings), value(readings, "mem_total_bytes")
     if available is None or ram is None:
         return None
     return min(free, max(0, available - int(ram * facts.raw.limits.low_memory_part)))

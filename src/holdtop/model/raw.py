@@ -112,6 +112,22 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Reset:
+    """The last that was heard of a device that hung: it was reset, or has to be."""
+
+    #: Of the device, which need not be a card: others dump what hung, too.
+    pci_address: str
+    #: ``WEDGED`` as the kernel sends it (drm-uapi.rst): ``none`` (it has recovered) or what would help, best first;
+    #: ``devcoredump``: only that the driver has left a dump is known.
+    how: str
+    #: ``time.monotonic()`` of the event; ``None`` when it was not heard but is seen still.
+    at: float | None = None
+    #: Of the process that the kernel blames, in the initial namespace.
+    pid: int | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """From when on something is worth a flag."""
 
@@ -142,6 +158,7 @@ class Raw:
     #: Why the state of the queues has not answered; what is in ``looks`` is old then.
     looks_why: str | None = None
     devices: tuple[Device, ...] = ()
+    resets: tuple[Reset, ...] = ()
     #: Readings that belong to no card: Tctl, memory, pressure.
     host_readings: Mapping[str, Reading] = field(default_factory=dict)
     table: Table | None = None

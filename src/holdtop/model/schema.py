@@ -20,7 +20,7 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
         "host": snapshot.host,
         "boot_id": snapshot.boot_id,
         "taken_at": snapshot.taken_at,
-        "readings": _readings(snapshot.readings, snapshot.device, snapshot.at),
+        "readings": _readings(snapshot.readings, snapshot.card, snapshot.at),
         "devices": [_device(device, snapshot.at) for device in snapshot.devices],
         "memory": _plain(snapshot.memory),
         "containment": list(snapshot.containment),
@@ -32,16 +32,21 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _readings(readings: Readings, device: str | None, at: float) -> dict[str, Any]:
+def _readings(readings: Readings, device: Device | None, at: float) -> dict[str, Any]:
+    pool = device.pool if device else None
+    lacking = {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None}
+    if pool is None:
+        lacking["pool"] = "no total of memory of its own is known"
     return {
         **{name: reading.value for name, reading in readings.items()},
-        "device": device,
+        "device": device.pci_address if device else None,
+        "pool": pool,
         "age_seconds": {
             name: round(max(0.0, at - reading.at), 3)
             for name, reading in readings.items()
             if reading.value is not None and reading.at is not None
         },
-        "unavailable": {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None},
+        "unavailable": lacking,
         "sources": {name: reading.source for name, reading in readings.items() if reading.source},
     }
 
@@ -51,7 +56,7 @@ def _device(device: Device, at: float) -> dict[str, Any]:
         "pci_address": device.pci_address,
         "kind": device.kind,
         "resource": device.resource,
-        "readings": _readings(device.readings, device.pci_address, at),
+        "readings": _readings(device.readings, device, at),
     }
 
 

@@ -27,6 +27,18 @@ READING_NAMES = (
     "mem_total_bytes",
     "memory_pressure_some_avg10_percent",
     "npu_busy_percent",
+    "vis_vram_used_bytes",
+    "vis_vram_total_bytes",
+    "preempt_used_bytes",
+    "gpu_clock_mhz",
+    "memory_clock_mhz",
+    "gpu_celsius",
+    "cpu_celsius",
+    "npu_power_watts",
+    "npu_celsius",
+    "gpu_reclaimable_bytes",
+    "ttm_limit_bytes",
+    "ttm_pool_limit_bytes",
 )
 
 
@@ -57,6 +69,17 @@ class Device:
     #: The resource whose token guards it: ``gpu`` or ``npu``.
     resource: str
     readings: Readings
+
+    @property
+    def pool(self) -> Literal["gtt", "vram"] | None:
+        """What a program's memory comes from: of an APU the larger one, never both; ``None`` when not known.
+
+        The driver hands out GTT there, unless the carve-out is as large or larger (amdgpu's apu_prefer_gtt).
+        """
+        gtt, vram = (self.readings.get(f"{pool}_total_bytes", Reading()).value for pool in ("gtt", "vram"))
+        if self.kind == "gpu":
+            return None if vram is None else "vram"
+        return None if gtt is None else "vram" if vram is not None and vram >= gtt else "gtt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +278,8 @@ class Snapshot:
     runners: tuple[Runner, ...] = ()
     #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
     roots: tuple[str, ...] = ()
+
+    @property
+    def card(self) -> Device | None:
+        """The card that ``readings`` are of."""
+        return next((device for device in self.devices if device.pci_address == self.device), None)

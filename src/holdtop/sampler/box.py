@@ -13,9 +13,10 @@ from typing import Any
 
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.model.build import wanted
-from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
-from holdtop.model.values import Device, Reading
+from holdtop.model.raw import Details, Limits, Look, Raw, Reset, Table, Uses
+from holdtop.model.values import Reading, Readings
 from holdtop.payload.containment import possible
+from holdtop.sampler import devices
 from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import Source
 from holdtop.sources import cards, gpu, host, processes, users
@@ -24,7 +25,6 @@ from holdtop.sources.files import read_text
 from holdtop.sources.roots import Roots
 from holdtop.systemd import UserScopes
 
-Readings = Mapping[str, Reading]
 #: What is asked of a box, and makes two boxes the same.
 Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool]
 #: How often cards are looked for again, in seconds.
@@ -47,14 +47,17 @@ class Box:
         self._details = Source("details", self._read_details)
         self._cards: Source[list[Card]] | None = None
         self._uses: Source[Uses] | None = None
-        #: By card ("" for the box itself) and the names of the readings that the source promises.
+        #: What was heard of cards that hung, by PCI address; whoever listens keeps it.
+        self.resets: dict[str, Reset] = {}
+        #: By card (``None`` for the box itself) and the names of the readings that the source promises.
         self._readers: dict[tuple[Card | None, tuple[str, ...]], Source[Readings]] = {}
         if sensors:
             self._cards = Source("cards", lambda: cards.find(roots.sys), CARDS_PERIOD)
             self._uses = Source("device users", lambda: users.scan(roots), device_period)
             self._reader(None, ("tctl_celsius",), lambda: {"tctl_celsius": host.tctl(roots.sys)})
-            self._reader(None, host.MEMORY_NAMES, lambda: host.memory(roots))
+            self._reader(None, tuple(host.MEMORY_KEYS), lambda: host.memory(roots))
             self._reader(None, (host.PRESSURE_NAME,), lambda: host.pressure(roots))
+            self._reader(None, tuple(host.TTM_FILES), lambda: host.ttm(roots.sys))
 
     def _reader(self, card: Card | None, names: tuple[str, ...], read: Callable[[], Readings]) -> None:
         self._readers[card, names] = Source(names[0], read)
@@ -97,19 +100,21 @@ class Box:
         yield from list(self._readers.values())
 
     def _follow_cards(self) -> None:
-        """Sources for cards that appeared (or got another path), none for those that went."""
+        """Sources for cards that appeared (or got another path), none for those that went.
+
+        A source that hangs stays until its read returns: should its card come back, no second read joins it there.
+        """
         if self._cards is None or self._cards.newest is None:
             return
         found = self._cards.newest[0]
-        known = {card for card, _ in self._readers if card}
-        for card in known.difference(found):
-            for key in [key for key in self._readers if key[0] == card]:
-                self._readers.pop(key).close()
+        for (card, names), source in list(self._readers.items()):
+            if card not in (None, *found) and source.silent_for is None:
+                self._readers.pop((card, names)).close()
         for card in found:
-            if card not in known:
-                for name, read in gpu.sources(card):
-                    self._reader(card, (name,), read)
-                    self._readers[card, (name,)].ask()
+            for names, read in gpu.sources(card):
+                if (card, names) not in self._readers:
+                    self._reader(card, names, read)
+                    self._readers[card, names].ask()
 
     def _read_details(self) -> tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]:
         """In the thread of its own: a command line or an account's name can block, too."""
@@ -122,6 +127,7 @@ class Box:
     def raw(self) -> Raw:
         """The newest answers. What has not answered says for how long it has been asked."""
         details, names = _newest(self._details, ({}, {}))
+        found = _newest(self._cards, []) if self._cards else []
         return Raw(
             host=socket.gethostname(),
             boot_id=read_text(f"{self._roots.proc}/sys/kernel/random/boot_id") or None,
@@ -133,7 +139,8 @@ class Box:
             initial_pidns=_initial_pidns() if self._roots.live else None,
             looks=_newest(self._looks, ()) or (Look("gpu", problem=_unanswered(self._looks)),),
             looks_why=self._looks_why(),
-            devices=self._devices(),
+            devices=tuple(devices.devices({card: self._readings_of(card) for card in found})),
+            resets=tuple(devices.resets(dict(self.resets), found)),
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
             uses=_newest(self._uses, None) if self._uses else None,
@@ -151,24 +158,15 @@ class Box:
             return None
         return f"the state has not answered for {silent:.0f} s"
 
-    def _devices(self) -> tuple[Device, ...]:
-        found = _newest(self._cards, []) if self._cards else []
-        readings = {card: self._readings_of(card) for card in found}
-        npu = {name: r for of in readings.values() for name, r in of.items() if name == "npu_busy_percent"}
-        return tuple(
-            Device(card.pci_address, card.kind, "npu", npu)
-            if card.kind == "npu"
-            else Device(card.pci_address, card.kind, "gpu", readings[card])
-            for card in found
+    def _readings_of(self, card: Card | None) -> Readings:
+        return devices.first_known(
+            _answer(source, names) for (of, names), source in self._readers.items() if of == card
         )
 
-    def _readings_of(self, card: Card | None) -> Readings:
-        merged: dict[str, Reading] = {}
-        for (of, names), source in self._readers.items():
-            if of == card:
-                answer, at = source.newest or ({name: Reading(why=_unanswered(source)) for name in names}, None)
-                merged |= {name: replace(reading, at=at) for name, reading in answer.items()}
-        return merged
+
+def _answer(source: Source[Readings], names: tuple[str, ...]) -> Readings:
+    answer, at = source.newest or (dict.fromkeys(names, Reading(why=_unanswered(source))), None)
+    return {name: replace(reading, at=at) for name, reading in answer.items()}
 
 
 def _newest(source: Source[Any], otherwise: Any) -> Any:

@@ -82,7 +82,7 @@ class Sampler:
 
     def _work(self) -> None:
         box = Box(self._question, self._device_refresh)
-        events = hotplug.watch(box.rescan) if self._question[2].live and self._question[4] else None
+        events = hotplug.watch(box.rescan, box.resets) if self._question[2].live and self._question[4] else None
         try:
             while not self._stopped.is_set():
                 began = time.monotonic()

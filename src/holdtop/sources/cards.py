@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from holdtop.sources.files import listing, read_text
@@ -17,41 +17,59 @@ from holdtop.sources.files import listing, read_text
 AMD = "0x1002"
 _CARD = re.compile(r"card[0-9]+")
 _ACCEL = re.compile(r"accel[0-9]+")
+_WHOLE = re.compile(r"[0-9]{1,19}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 #: Files of amdgpu by which a card without a vendor file is known.
 _MARKS = ("mem_info_gtt_total", "mem_info_vram_total", "gpu_busy_percent", "gpu_metrics")
+#: The file of amdxdna by which an NPU without a vendor file is known: accelerators of others have none.
+_NPU_MARK = "vbnv"
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
     pci_address: str
     kind: Literal["apu", "gpu", "npu"]
-    #: The PCI device's directory.
+    #: The PCI device's directory: without the card's number where the kernel's own link leads there.
     path: str
+    #: The directory of its sensor chips.
+    chips: str
+    #: The driver has left a dump of a hang or reset, which the kernel keeps for five minutes (devcoredump.c).
+    dumped: bool = field(default=False, compare=False)
 
 
 def find(sys: str) -> list[Card]:
     """AMD's cards and NPUs below a sysfs root (``/sys/class/drm``, ``/sys/class/accel``), APUs first."""
-    cards = [*_gpus(sys), *_npus(sys)]
+    gpus = list(_gpus(sys)) or list(_chips_alone(sys))
+    cards = [*gpus, *_npus(sys)]
     return sorted(cards, key=lambda card: (("apu", "gpu", "npu").index(card.kind), card.pci_address))
 
 
 def _gpus(sys: str) -> Iterator[Card]:
     drm = os.path.join(sys, "class/drm")
     for name in filter(_CARD.fullmatch, listing(drm)):
-        path = os.path.join(drm, name, "device")
+        path = os.path.realpath(os.path.join(drm, name, "device"))
         vendor, files = read_text(os.path.join(path, "vendor")), set(listing(path))
         if vendor == AMD or (not vendor and files.intersection(_MARKS)):
             address = _address(path, name)
-            yield Card(address, "apu" if _is_apu(sys, path, address, files) else "gpu", path)
+            kind: Literal["apu", "gpu"] = "apu" if _is_apu(sys, path, address, files) else "gpu"
+            yield Card(address, kind, path, os.path.join(path, "hwmon"), "devcoredump" in files)
+
+
+def _chips_alone(sys: str) -> Iterator[Card]:
+    """Of a recording that has kept the sensors and not the card."""
+    chips = os.path.join(sys, "class/hwmon")
+    for name in listing(chips):
+        if read_text(os.path.join(chips, name, "name")) == "amdgpu":
+            yield Card(f"unknown-{name}", "apu", os.path.join(chips, name, "device"), chips)
 
 
 def _npus(sys: str) -> Iterator[Card]:
     accel = os.path.join(sys, "class/accel")
     for name in filter(_ACCEL.fullmatch, listing(accel)):
-        path = os.path.join(accel, name, "device")
-        if read_text(os.path.join(path, "vendor")) in ("0x1022", ""):
-            yield Card(_address(path, name), "npu", path)
+        path = os.path.realpath(os.path.join(accel, name, "device"))
+        vendor = read_text(os.path.join(path, "vendor"))
+        if vendor == "0x1022" or (not vendor and _NPU_MARK in listing(path)):
+            yield Card(_address(path, name), "npu", path, os.path.join(path, "hwmon"))
 
 
 def _address(path: str, name: str) -> str:
@@ -59,7 +77,7 @@ def _address(path: str, name: str) -> str:
         key, _, value = line.partition("=")
         if key == "PCI_SLOT_NAME" and _PCI.fullmatch(value):
             return value
-    target = os.path.basename(os.path.realpath(path))
+    target = os.path.basename(path)
     return target if _PCI.fullmatch(target) else f"unknown-{name}"
 
 
@@ -82,14 +100,14 @@ def _kfd_local_memory(sys: str, address: str) -> int | None:
         said = dict(line.partition(" ")[::2] for line in lines)
         if said.get("simd_count", "0") != "0" and _kfd_address(said) == address:
             local = said.get("local_mem_size", "")
-            return int(local) if local.isdecimal() else None
+            return int(local) if _WHOLE.fullmatch(local) else None
     return None
 
 
 def _kfd_address(said: dict[str, str]) -> str | None:
     """``location_id`` is bus << 8 | device << 3 | function (kfd_topology.c)."""
-    try:
-        domain, where = int(said.get("domain", "0")), int(said["location_id"])
-    except (KeyError, ValueError):
+    domain, place = said.get("domain", "0"), said.get("location_id", "")
+    if not _WHOLE.fullmatch(domain) or not _WHOLE.fullmatch(place):
         return None
-    return f"{domain:04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"
+    where = int(place)
+    return f"{int(domain):04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"

@@ -7,7 +7,6 @@ the chip lacks): https://docs.kernel.org/gpu/amdgpu/thermal.html, and sysfs(5).
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
 
@@ -15,7 +14,17 @@ from holdtop.model.values import Reading
 
 #: No kernel file that is read here is larger, in bytes.
 LIMIT = 64 * 1024
-_INTEGER = re.compile(rb"-?[0-9]{1,19}")
+#: The least and the most that can be true; what lies outside is a sensor's fault.
+Range = tuple[float, float]
+PERCENT: Range = (0, 100)
+#: Of a processor that runs: unconnected inputs say -128, 0 and 65273 degrees.
+CELSIUS: Range = (1, 125)
+#: More than any card or package draws.
+WATTS: Range = (0, 2000)
+MHZ: Range = (0, 10_000)
+BYTES: Range = (0, 1 << 50)
+#: The driver ends each value with a newline: without it the file is half written. A recording may be padded with NUL.
+_INTEGER = re.compile(rb"(-?[0-9]{1,19})\n\0*")
 _WHY = {
     errno.ENOENT: "is not there",
     errno.ENOTDIR: "is not there",
@@ -59,17 +68,20 @@ def why(error: OSError, path: str) -> str:
     return f"{os.path.basename(path)} {reason}"
 
 
-def number(path: str, scale: int = 1, low: float = 0, high: float = math.inf) -> Reading:
-    """A decimal number divided by ``scale``; outside ``low`` … ``high`` it is a fault, not a value."""
+def number(path: str, plausible: Range, scale: int = 1) -> Reading:
+    """A decimal number divided by ``scale``; one that is not plausible is a fault, not a value."""
     name = os.path.basename(path)
     try:
-        text = read(path).replace(b"\0", b"").strip()
+        data = read(path)
     except OSError as error:
         return Reading(why=why(error, path), source=path)
-    if not _INTEGER.fullmatch(text):
-        return Reading(why=f"{name} is empty" if not text else f"{name} holds no number", source=path)
-    whole = int(text)
+    form = _INTEGER.fullmatch(data)
+    if form is None:
+        empty, half = not data.strip(b"\0\n "), _INTEGER.fullmatch(data + b"\n")
+        problem = "is empty" if empty else "is cut short: its line has no end" if half else "holds no number"
+        return Reading(why=f"{name} {problem}", source=path)
+    whole = int(form[1])
     value = whole if scale == 1 else whole / scale
-    if not low <= value <= high:
+    if not plausible[0] <= value <= plausible[1]:
         return Reading(why=f"{name} says {value:g}, which is not plausible", source=path)
     return Reading(value=value, source=path)

@@ -1,50 +1,47 @@
-"""The box's own readings: Tctl, memory, memory pressure."""
+"""The box's own readings: Tctl, memory, what of it the GPU may have, memory pressure."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from holdtop.model.values import Reading
-from holdtop.sources.files import listing, number, read, read_text, why
+from holdtop.sources import hwmon
+from holdtop.sources.files import BYTES, CELSIUS, number, read, why
 from holdtop.sources.roots import Roots
 
 #: Drivers whose channel *labelled* Tctl is the control temperature (k10temp: temp1, zenpower: temp2).
 TCTL_CHIPS = ("k10temp", "zenpower")
-#: Degrees Celsius outside of which a reading is a sensor's fault.
-PLAUSIBLE = (1, 125)
-_LABEL = re.compile(r"temp[0-9]+_label")
-_MEMINFO = re.compile(rb"^(MemTotal|MemAvailable):[ \t]+([0-9]{1,15}) kB\r?$", re.M)
+_MEMINFO = re.compile(rb"^(MemTotal|MemAvailable|GPUReclaim):[ \t]+([0-9]{1,15}) kB\r?$", re.M)
 _SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,4})(?: |$)", re.M)
-MEMORY_KEYS = {"mem_total_bytes": b"MemTotal", "mem_available_bytes": b"MemAvailable"}
-MEMORY_NAMES = tuple(MEMORY_KEYS)
+MEMORY_KEYS = {
+    "mem_total_bytes": b"MemTotal",
+    "mem_available_bytes": b"MemAvailable",
+    "gpu_reclaimable_bytes": b"GPUReclaim",
+}
+TTM_FILES = {"ttm_limit_bytes": "pages_limit", "ttm_pool_limit_bytes": "page_pool_size"}
+_TTM_PAGE = 4096
 PRESSURE_NAME = "memory_pressure_some_avg10_percent"
 
 
 def tctl(sys: str) -> Reading:
-    """Tctl by the chip's name and the channel's label, found anew each time: hwmon numbers move."""
-    chips = os.path.join(sys, "class/hwmon")
-    found = Reading(why="no k10temp or zenpower sensor with a channel Tctl", source=chips)
-    for name in listing(chips):
-        chip = os.path.join(chips, name)
-        if read_text(os.path.join(chip, "name")) in TCTL_CHIPS:
-            for label in filter(_LABEL.fullmatch, listing(chip)):
-                if read_text(os.path.join(chip, label)) == "Tctl":
-                    path = os.path.join(chip, label.replace("_label", "_input"))
-                    found = number(path, 1000, *PLAUSIBLE)
-                    if found.value is not None:
-                        return found
-    return found
+    """The control temperature, and nothing else under this name: limits act on it."""
+    return hwmon.labelled(os.path.join(sys, "class/hwmon"), TCTL_CHIPS, "Tctl", CELSIUS, 1000)
 
 
 def memory(roots: Roots) -> Mapping[str, Reading]:
-    """``MemTotal`` and ``MemAvailable`` in bytes (proc_meminfo(5): the unit is KiB, whatever it says)."""
+    """Bytes of meminfo's lines (proc_meminfo(5): the unit is KiB, whatever it says).
+
+    ``GPUReclaim`` (Linux 7) is what the GPU's page pool gives back when asked. MemAvailable does not count it; it
+    can be no more than what MemAvailable leaves of MemTotal.
+    """
     path = roots.proc_file("meminfo")
     try:
         said = {match[1]: int(match[2]) * 1024 for match in _MEMINFO.finditer(read(path))}
     except OSError as error:
-        return {name: Reading(why=why(error, path), source=path) for name in MEMORY_KEYS}
+        return dict.fromkeys(MEMORY_KEYS, Reading(why=why(error, path), source=path))
     found = {
         name: Reading(value=said[key], source=path)
         if key in said
@@ -53,9 +50,26 @@ def memory(roots: Roots) -> Mapping[str, Reading]:
     }
     total, available = said.get(b"MemTotal"), said.get(b"MemAvailable")
     if total is not None and available is not None and (total == 0 or available > total):
-        fault = "meminfo says a MemAvailable that is not within MemTotal"
-        found["mem_available_bytes"] = Reading(why=fault, source=path)
+        fault = Reading(why="meminfo says a MemAvailable that is not within MemTotal", source=path)
+        return found | dict.fromkeys(("mem_available_bytes", "gpu_reclaimable_bytes"), fault)
+    if (pool := said.get(b"GPUReclaim")) is not None:
+        bounded = Reading(why="meminfo has nothing to hold GPUReclaim against", source=path)
+        if total is not None and available is not None:
+            bounded = Reading(value=min(pool, total - available), source=path)
+        found["gpu_reclaimable_bytes"] = bounded
     return found
+
+
+def ttm(sys: str) -> Mapping[str, Reading]:
+    """Bytes that the kernel lets the GPU have of RAM, and keep pooled after use (parameters in pages of 4 KiB)."""
+    modules = [os.path.join(sys, "module", name, "parameters") for name in ("ttm", "amdttm")]
+    parameters = next(filter(os.path.isdir, modules), modules[0])
+    return {name: _pages(os.path.join(parameters, file)) for name, file in TTM_FILES.items()}
+
+
+def _pages(path: str) -> Reading:
+    found = number(path, (1, BYTES[1] / _TTM_PAGE))
+    return found if found.value is None else replace(found, value=found.value * _TTM_PAGE)
 
 
 def pressure(roots: Roots) -> Mapping[str, Reading]:

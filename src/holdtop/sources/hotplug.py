@@ -1,28 +1,40 @@
-"""Wake-ups when a card or an NPU comes or goes, from udev. Without udev (a container, no netlink) nothing is lost:
-cards are looked for every few seconds anyway.
+"""What udev tells: devices that come and go, and cards that hung.
+
+Nothing is lost without it (a container, no netlink): cards are looked for every few seconds anyway, and the dump of
+a hang is seen in the card's directory.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
-SUBSYSTEMS = ("drm", "accel", "hwmon")
+from holdtop.model.raw import Reset
+
+SUBSYSTEMS = ("drm", "accel", "hwmon", "devcoredump")
 #: A monitor's change of picture (``HOTPLUG=1``) comes as ``change``: only these are devices coming and going.
 ACTIONS = frozenset({"add", "remove", "bind", "unbind"})
+#: There is a udev whose rules have been applied when its event comes; else the kernel's own are listened to.
+UDEV = "/run/udev/control"
 #: Seconds after which the watching thread notices that it is not wanted any more.
 NOTICE = 1.0
 
 
-def watch(wake: Callable[[], None]) -> threading.Event | None:
+def watch(wake: Callable[[], None], resets: MutableMapping[str, Reset]) -> threading.Event | None:
     """Call ``wake``, in a thread of its own, at each event, until the returned event is set.
 
-    ``None`` where there is no udev to listen to.
+    ``resets`` is kept: by PCI address the last that was heard of a device that hung, until its driver is bound anew.
+    ``None`` where there is nothing to listen to.
     """
     try:
         import pyudev  # type: ignore[import-untyped]  # needs libudev.so.1, which a small container does not have
 
-        monitor = pyudev.Monitor.from_netlink(pyudev.Context())
+        source = "udev" if os.path.exists(UDEV) else "kernel"
+        monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source=source)
         for subsystem in SUBSYSTEMS:
             monitor.filter_by(subsystem)
         monitor.start()
@@ -33,8 +45,30 @@ def watch(wake: Callable[[], None]) -> threading.Event | None:
     def work() -> None:
         while not stopped.is_set():
             device = monitor.poll(timeout=NOTICE)
-            if device is not None and device.action in ACTIONS:
+            if device is not None and _heard(device, resets):
                 wake()
 
     threading.Thread(target=work, name="holdtop hotplug", daemon=True).start()
     return stopped
+
+
+def _heard(device: Any, resets: MutableMapping[str, Reset]) -> bool:
+    """Whether the event concerns us; a reset is noted."""
+    said = device.properties
+    if wedged := said.get("WEDGED"):
+        address, pid = _address(os.path.join(device.sys_path, "device")), said.get("PID", "")
+        blamed = int(pid) if re.fullmatch("[0-9]{1,9}", pid) else None
+        resets[address] = Reset(address, wedged, time.monotonic(), blamed, said.get("TASK"))
+        return True
+    if device.subsystem == "devcoredump":
+        address = _address(os.path.join(device.sys_path, "failing_device"))
+        if device.action == "add":
+            resets[address] = Reset(address, "devcoredump", time.monotonic())  # what came of it is told later
+        return True
+    if device.subsystem == "drm" and device.action in ("add", "bind"):
+        resets.pop(_address(os.path.join(device.sys_path, "device")), None)
+    return device.action in ACTIONS
+
+
+def _address(link: str) -> str:
+    return os.path.basename(os.path.realpath(link))

@@ -56,11 +56,28 @@ GAUGES = (
 )
 
 
+#: What stands in a gauge's place on a box where another figure counts, or where there is none of that name.
+_VRAM = Gauge("VRAM used", "VRAM", "vram_used_bytes", "bytes", "vram_total_bytes", warn=0.85, alarm=0.95)
+_NO_TCTL = Gauge("GPU (no Tctl)", "GPUc", "gpu_celsius", "°C", low=20, high=110, warn=0.83, alarm=0.92)
+
+
+def gauges(snapshot: Snapshot) -> tuple[Gauge, ...]:
+    """As many as ``GAUGES``: of the pool that counts, and of the GPU's temperature where Tctl is not known."""
+    in_place: dict[str, Gauge] = {}
+    if snapshot.card and snapshot.card.pool == "vram":
+        in_place["gtt_used_bytes"] = _VRAM
+    tctl, gpu = (snapshot.readings.get(name, Reading()).value for name in ("tctl_celsius", "gpu_celsius"))
+    if tctl is None and gpu is not None:
+        in_place["tctl_celsius"] = _NO_TCTL
+    return tuple(in_place.get(gauge.name, gauge) for gauge in GAUGES)
+
+
 class History:
     """The last values of each gauge; ``None`` where a value was not known."""
 
     def __init__(self) -> None:
-        self._rings: dict[str, deque[float | None]] = {gauge.name: deque(maxlen=KEPT) for gauge in GAUGES}
+        every = (*GAUGES, _VRAM, _NO_TCTL)
+        self._rings: dict[str, deque[float | None]] = {gauge.name: deque(maxlen=KEPT) for gauge in every}
 
     def add(self, snapshot: Snapshot) -> None:
         for name, ring in self._rings.items():
@@ -135,9 +152,10 @@ def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
     return f"{value:.0f} %" if unit == "%" else f"{value:.1f} {unit}"
 
 
-def vram_text(readings: Readings) -> str:
-    """The carve-out, which is never added to GTT; empty where it is not known."""
-    used, total = (readings.get(name, Reading()).value for name in ("vram_used_bytes", "vram_total_bytes"))
+def other_pool(snapshot: Snapshot) -> str:
+    """The pool that programs do not get, and that is never added to theirs; empty where it is not known."""
+    pool = "gtt" if snapshot.card and snapshot.card.pool == "vram" else "vram"
+    used, total = (snapshot.readings.get(f"{pool}_{of}_bytes", Reading()).value for of in ("used", "total"))
     if used is None or total is None:
         return ""
-    return f"VRAM {used / GIB:.1f}/{total / GIB:.1f}G"
+    return f"{pool.upper()} {used / GIB:.1f}/{total / GIB:.1f}G"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdtop.console.view.armed import armed
-from holdtop.console.view.figures import GAUGES, Figure, Gauge, History, figure, vram_text
+from holdtop.console.view.figures import GAUGES, Figure, Gauge, History, figure, gauges, other_pool
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Readings, Snapshot
@@ -49,7 +49,7 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     rows = min(3, max(1, height // len(GAUGES)))
     lines: list[Line] = []
     stops = armed(snapshot)
-    for gauge in GAUGES:
+    for gauge in gauges(snapshot):
         shown = figure(gauge, snapshot.readings, snapshot.at, glyphs, stops)
         head = _head(gauge, shown, width, rows == 1, glyphs)
         role: Role = "accent" if shown.role in ("text", "muted") else shown.role
@@ -100,9 +100,9 @@ def gauge_strip(snapshot: Snapshot, history: History, width: int, height: int, g
     per_row = 4 if width >= 76 else 2
     cell = width // per_row
     stops = armed(snapshot)
-    blocks = [_block(gauge, snapshot, history, cell, stops, glyphs) for gauge in GAUGES]
-    if vram := vram_text(snapshot.readings):
-        name, value = vram.split(" ")
+    blocks = [_block(gauge, snapshot, history, cell, stops, glyphs) for gauge in gauges(snapshot)]
+    if other := other_pool(snapshot):
+        name, value = other.split(" ")
         blocks.append([Span(f" {name:<5} ", "muted"), Span(glyphs.fit(value, max(0, cell - 8)), "text", True)])
     chunks = [blocks[start : start + per_row] for start in range(0, len(blocks), per_row)]
     return [line(*(span for block in chunk for span in block)) for chunk in chunks[:height]]

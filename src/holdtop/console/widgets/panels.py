@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from textual.geometry import Size
 
 from holdtop.console.events import LogLine, log_row, matches
-from holdtop.console.view.figures import vram_text
+from holdtop.console.view.figures import other_pool
 from holdtop.console.view.flags import ROWS, flag_rows
 from holdtop.console.view.gauges import gauge_lines, gauge_strip
 from holdtop.console.view.header import header
@@ -70,8 +70,7 @@ class GaugePanel(_Shown):
         history, glyphs, (width, height) = self.world.history, self.look.glyphs, size
         if height < 4:
             return gauge_strip(snapshot, history, width, height, glyphs)
-        vram = vram_text(snapshot.readings)
-        device = f" {glyphs.dot} ".join(filter(None, (snapshot.device or "no card found", vram)))
+        device = f" {glyphs.dot} ".join(filter(None, (snapshot.device or "no card found", other_pool(snapshot))))
         drawn = gauge_lines(snapshot, history, width, height - 1, glyphs)
         return [title("Device", device, width, glyphs), *drawn]
 
