@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from holdtop.model.attribution import total
 from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
-from holdtop.model.memory import ledger, pool_card, pool_name
+from holdtop.model.memory import ledger
+from holdtop.model.pool import pool_card, pool_name
 from holdtop.model.raw import Raw
 from holdtop.model.resources import Seen, see
 from holdtop.model.scene import Scene, Survivors

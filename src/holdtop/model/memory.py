@@ -1,31 +1,16 @@
-"""Who uses the device's pool. On an APU that is one pool: the larger of GTT and carve-out, never their sum."""
+"""Who uses the device's pool."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from holdtop.model.facts import Facts
+from holdtop.model.pool import pool_name, value
 from holdtop.model.raw import Client
-from holdtop.model.values import Device, Memory, Reading, Readings
+from holdtop.model.values import Device, Memory, Readings
 
-
-def pool_card(devices: Iterable[Device]) -> Device | None:
-    """The card whose pool counts: an APU before a card of its own."""
-    cards = [device for device in devices if device.resource == "gpu"]
-    return min(cards, key=lambda card: (card.kind != "apu", card.pci_address), default=None)
-
-
-def pool_name(readings: Readings, kind: str) -> str:
-    """``gtt`` or ``vram``: what a program's memory comes from."""
-    gtt, vram = value(readings, "gtt_total_bytes"), value(readings, "vram_total_bytes")
-    if kind == "gpu":
-        return "vram"
-    return "vram" if vram is not None and (gtt is None or vram >= gtt) else "gtt"
-
-
-def value(readings: Readings, name: str) -> int | None:
-    found = readings.get(name, Reading()).value
-    return None if found is None else int(found)
+#: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
+UNOWNED_SLACK = 512 * 1024**2
 
 
 def ledger(
@@ -68,7 +53,16 @@ def ledger(
         headroom,
         denied,
         sums["other"],
+        _unowned_since(facts, readings, f"{pool}_used_bytes", rest),
     )
+
+
+def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None) -> float | None:
+    """Since the look before, or since this reading, when more than the box's own has no owner."""
+    if rest is None or rest <= UNOWNED_SLACK:
+        return None
+    before = facts.previous.memory.unowned_since if facts.previous else None
+    return readings[used].at if before is None else before
 
 
 def _sizes(client: Client, pool: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from holdtop.sources import kfd
 from holdtop.sources.files import listing, read_text
 
 AMD = "0x1002"
@@ -76,20 +77,5 @@ def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:
 
 def _kfd_local_memory(sys: str, address: str) -> int | None:
     """Bytes of memory of its own that KFD reports for the card; 0 on an APU. ``None``: KFD does not know it."""
-    nodes = os.path.join(sys, "class/kfd/kfd/topology/nodes")
-    for node in listing(nodes):
-        lines = read_text(os.path.join(nodes, node, "properties")).splitlines()
-        said = dict(line.partition(" ")[::2] for line in lines)
-        if said.get("simd_count", "0") != "0" and _kfd_address(said) == address:
-            local = said.get("local_mem_size", "")
-            return int(local) if local.isdecimal() else None
-    return None
-
-
-def _kfd_address(said: dict[str, str]) -> str | None:
-    """``location_id`` is bus << 8 | device << 3 | function (kfd_topology.c)."""
-    try:
-        domain, where = int(said.get("domain", "0")), int(said["location_id"])
-    except (KeyError, ValueError):
-        return None
-    return f"{domain:04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"
+    local = kfd.nodes(sys).get(address, {}).get("local_mem_size", "")
+    return int(local) if local.isdecimal() else None
