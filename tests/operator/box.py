@@ -43,6 +43,7 @@ def process(stat: Stat, found_by: FoundBy = "descent", gtt_bytes: int | None = 1
         rss_bytes=None,
         gtt_bytes=gtt_bytes,
         vram_bytes=0,
+        npu_bytes=0,
         memory_source="fdinfo",
         found_by=found_by,
         readable=True,

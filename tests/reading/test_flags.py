@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
+from holdtop.hold.view import QueueView
 from holdtop.model.build import build
 from holdtop.model.raw import Details, Look, Raw, Reset
 from holdtop.model.values import Flag, Severity
@@ -37,6 +39,12 @@ DEAD = ticket(locked=False, identity_alive=False)
 GHOST = view(tickets=(DEAD,), token=token(DEAD))
 ORPHANS = table(stat(502, 1), gone=(500, 501, 600))
 FREE = view(token=None, tickets=(ticket(600, 13),), records={})
+
+
+def stranded(queue: QueueView | None = None, **changes: Any) -> Raw:
+    """40 GiB in use, nobody holds the token, and (as long as nothing is changed) nobody uses the device."""
+    free = queue or view(token=None, tickets=(), records={})
+    return raw(free, **{"devices": (views.BUSY,), "uses": uses(), **changes})
 
 
 def details(uid: int) -> dict[tuple[int, int], Details]:
@@ -198,6 +206,23 @@ CASES: dict[str, Case] = {
         ),
         [("survivor", "critical", (800,)), ("unkillable", "critical", (800,))],
     ),
+    "stranded memory": Case(
+        stranded(), [("stranded-memory", "critical", ())], ("40.1 GiB of device memory are in use and no process",)
+    ),
+    "memory that a driver may still free": Case(
+        stranded(view(token=None, tickets=(), records={}, last_receipt={"at": at("11:59:55")})), []
+    ),
+    "memory without an owner, seen from a container": Case(stranded(initial_pidns=False), []),
+    "memory of a user who does not tell": Case(stranded(uses=uses(user(700, None))), []),
+    "memory that somebody closed to us may hold": Case(
+        stranded(uses=uses(denied=(900,))), [("unreadable", "info", ())]
+    ),
+    "closed memory that KFD tells of": Case(
+        stranded(uses=replace(uses(denied=(700,)), kfd={700: {views.PDEV: 40 * GIB}})), []
+    ),
+    "memory of a dead process that KFD still lists": Case(
+        stranded(uses=replace(uses(), kfd={990: {views.PDEV: 40 * GIB}})), [("stranded-memory", "critical", ())]
+    ),
     "low memory": Case(
         raw(host_readings={**HOST, **views.readings(mem_available_bytes=6 * GIB)}),
         [("low-memory", "warning", ())],
@@ -285,6 +310,17 @@ def test_a_stalled_queue_was_free_before() -> None:
     assert [flag.kind for flag in build(raw(FREE, uses=uses()), build(raw(FREE, uses=uses()), held)).flags] == [
         "stalled-queue"
     ]
+
+
+def test_memory_that_was_allocated_after_the_scan_has_no_owner_yet() -> None:
+    """The gauges are read every second, the owners every few: only a scan that is newer than the memory tells."""
+    idle = build(stranded(devices=(views.CARD_IDLE,)), None)
+    first = build(stranded(at=1001.0, devices=(views.read_at(views.BUSY, 1001.0),)), idle)
+    second = build(stranded(at=1002.0, devices=(views.read_at(views.BUSY, 1002.0),)), first)
+    scanned = build(stranded(at=1003.0, devices=(views.read_at(views.BUSY, 1003.0),), uses=uses(at=1002.5)), second)
+    kinds = [[flag.kind for flag in snapshot.flags] for snapshot in (idle, first, second, scanned)]
+    assert kinds == [[], [], [], ["stranded-memory"]]
+    assert build(stranded(devices=(views.CARD_IDLE,), at=1004.0, uses=uses(at=1003.5)), scanned).flags == ()
 
 
 def test_a_stray_of_this_account_is_flagged_whoever_looks() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def synthetic(root: Path, fds: dict[int, dict[int, tuple[str, str]]]) -> Roots:
 
 def held(roots: Roots) -> dict[int, int | None]:
     stats = processes.scan(roots.proc).stats
-    return {pid: one.gtt_bytes for pid, one in attribute(users.scan(roots), stats).items()}
+    return {pid: one.gtt_bytes for pid, one in attribute(users.scan(roots), stats, {}).items()}
 
 
 RENDER = "/dev/dri/renderD128"
@@ -78,6 +79,52 @@ def test_kfd_alone_holds_nothing_that_is_known(tmp_path: Path) -> None:
     found = users.scan(roots).users
     assert set(found) == {10}
     assert (found[10].resources, found[10].clients) == (frozenset({"gpu"}), ())
+
+
+def test_kfd_tells_of_processes_that_fdinfo_is_silent_about(tmp_path: Path) -> None:
+    """It is never added: what fdinfo says counts alone. A row of zeros is somebody who only opened it."""
+    silent = "drm-driver:\tamdgpu\ndrm-pdev:\t0000:c5:00.0\ndrm-client-id:\t9\n"
+    spoken = {3: (RENDER, fdinfo(7, resident_gtt="4 KiB"))}
+    roots = synthetic(tmp_path / "proc", {10: spoken, 11: {3: ("/dev/kfd", "")}, 12: {3: (RENDER, silent)}})
+    node = {"0/gpu_id": "0\n", "1/gpu_id": "7001\n", "1/properties": "simd_count 40\ndomain 0\nlocation_id 50432\n"}
+    rows = {f"{pid}/vram_7001": f"{size}\n" for pid, size in ((10, 5), (11, 6), (12, 7), (13, 0), (14, 8))}
+    tree(tmp_path / "sys/class/kfd/kfd/topology/nodes", dict(node))
+    tree(tmp_path / "sys/class/kfd/kfd/proc", dict(rows))
+    scanned = users.scan(replace(roots, sys=str(tmp_path / "sys")))
+    assert scanned.kfd == {pid: {"0000:c5:00.0": size} for pid, size in ((10, 5), (11, 6), (12, 7), (14, 8))}
+    stats = processes.scan(roots.proc).stats
+    found = attribute(scanned, stats, {"0000:c5:00.0": "gtt"})
+    assert {pid: (one.gtt_bytes, one.source) for pid, one in found.items()} == {
+        10: (4 * KIB, "fdinfo"),
+        11: (6, "kfd"),
+        12: (7, "kfd"),
+    }
+    assert attribute(scanned, stats, {"0000:c5:00.0": "vram"})[11].vram_bytes == 6
+
+
+NPU = "drm-driver:\tamdxdna_accel_driver\ndrm-client-id:\t3\ndrm-pdev:\t0000:c5:00.1\n"
+NPU_FORMS = {
+    "nothing but the open device": ("", None),
+    "zeros that an early driver never counts": ("drm-engine-npu-amdxdna:\t0 ns\ndrm-total-memory:\t0\n", None),
+    "one region": ("drm-engine-npu-amdxdna:\t5 ns\ndrm-total-memory:\t8 KiB\n", 8 * KIB),
+    "by origin": (
+        "drm-engine-amdxdna_accel_driver:\t5 ns\namdxdna_accel_driver-heap-alloc:\t64 KiB\n"
+        "amdxdna_accel_driver-internal-alloc:\t3 KiB\namdxdna_accel_driver-external-alloc:\t1 MiB\n"
+        "drm-total-memory:\t9 MiB\n",
+        3 * KIB + KIB**2,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", NPU_FORMS)
+def test_a_user_of_the_npu_in_every_drivers_form(tmp_path: Path, form: str) -> None:
+    """It uses the device in any case; memory is known only where it is counted. GTT is another matter."""
+    text, size = NPU_FORMS[form]
+    info = NPU + text if text else "pos:\t0\nflags:\t02100002\n"
+    card = fdinfo(7, resident_gtt="4 KiB", resident_vram="0")
+    roots = synthetic(tmp_path, {10: {3: ("/dev/accel/accel0", info), 4: (RENDER, card)}})
+    (user,) = attribute(users.scan(roots), processes.scan(roots.proc).stats, {}).values()
+    assert (user.resources, user.npu_bytes, user.gtt_bytes) == (frozenset({"gpu", "npu"}), size, 4 * KIB)
 
 
 def test_an_npu_is_another_resource(tmp_path: Path) -> None:

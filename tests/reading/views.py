@@ -115,8 +115,8 @@ def user(pid: int, gtt: int | None, client: int | None = None, **changes: Any) -
     return DeviceUser(pid, pid, frozenset({"gpu"}), (replace(Client(key, gtt, 0), **changes),))
 
 
-def uses(*users: DeviceUser, denied: Iterable[int] = ()) -> Uses:
-    return Uses({one.pid: one for one in users}, frozenset(denied), 1000.0)
+def uses(*users: DeviceUser, denied: Iterable[int] = (), at: float = 1000.0) -> Uses:
+    return Uses({one.pid: one for one in users}, frozenset(denied), at)
 
 
 def table(*changed: Stat, gone: Iterable[int] = (), at: float = 1000.0) -> Table:
@@ -134,11 +134,24 @@ CARD = Device(
     "gpu",
     readings(gtt_used_bytes=41 * GIB, gtt_total_bytes=124 * GIB, vram_used_bytes=400 * MIB, vram_total_bytes=512 * MIB),
 )
+#: With nobody's memory, and with 40.1 GiB in use.
+CARD_IDLE = replace(CARD, readings={**CARD.readings, **readings(gtt_used_bytes=14 * MIB)})
+BUSY = replace(CARD, readings={**CARD.readings, **readings(gtt_used_bytes=40 * GIB + 114 * MIB)})
 HOST = readings(tctl_celsius=61.0, mem_available_bytes=60 * GIB, mem_total_bytes=128 * GIB)
 
 
+def read_at(card: Device, at: float) -> Device:
+    return replace(card, readings={name: replace(reading, at=at) for name, reading in card.readings.items()})
+
+
 def raw(queue: QueueView | None = None, **changes: Any) -> Raw:
-    """A healthy box: 40 GiB in the payload, 100 MiB on the screen, 14 MiB of scan-out."""
+    """A healthy box: 40 GiB in the payload, 100 MiB on the screen, 14 MiB of scan-out.
+
+    With other users the card has in use what they hold; what is held by those that are closed to us stays 40 GiB.
+    """
+    scanned = changes.setdefault("uses", uses(user(502, 40 * GIB), user(700, 100 * MIB)))
+    open_ = scanned.users.values() if scanned and not scanned.denied else [user(502, 40 * GIB + 100 * MIB)]
+    used = 14 * MIB + sum(client.gtt_bytes or 0 for one in open_ for client in one.clients)
     made = Raw(
         host="box",
         boot_id="boot",
@@ -149,10 +162,9 @@ def raw(queue: QueueView | None = None, **changes: Any) -> Raw:
         uid=ME,
         initial_pidns=True,
         looks=(Look("gpu", queue or view()),),
-        devices=(replace(CARD, readings={**CARD.readings, **readings(gtt_used_bytes=40 * GIB + 114 * MIB)}),),
+        devices=(replace(CARD, readings={**CARD.readings, **readings(gtt_used_bytes=used)}),),
         host_readings=HOST,
         table=table(),
-        uses=uses(user(502, 40 * GIB), user(700, 100 * MIB)),
         details=_details(),
         users={ME: "ann", OTHER: "bob"},
         limits=Limits(stray_allow=frozenset({"gnome-shell"})),

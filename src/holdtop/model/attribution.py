@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from holdtop.model.raw import Client, Stat, Uses
 
@@ -22,8 +23,10 @@ class Held:
     resources: frozenset[str]
     gtt_bytes: int | None
     vram_bytes: int | None
+    npu_bytes: int | None
     #: Clients that are its own by the rule above.
     clients: tuple[Client, ...]
+    source: Literal["fdinfo", "kfd"] = "fdinfo"
 
     @property
     def device_bytes(self) -> int | None:
@@ -33,8 +36,11 @@ class Held:
         return (self.gtt_bytes or 0) + (self.vram_bytes or 0)
 
 
-def attribute(uses: Uses, stats: Mapping[int, Stat]) -> dict[int, Held]:
-    """By pid. A user whose pid belongs to another process by now is left out."""
+def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | None]) -> dict[int, Held]:
+    """By pid. A user whose pid belongs to another process by now is left out.
+
+    ``pools``: ``gtt`` or ``vram`` by the card's PCI address, which is where KFD's memory lies.
+    """
     users = {
         pid: user
         for pid, user in uses.users.items()
@@ -50,10 +56,37 @@ def attribute(uses: Uses, stats: Mapping[int, Stat]) -> dict[int, Held]:
     held = {}
     for pid, user in users.items():
         own = tuple(best[client.key] for client in user.clients if owners[client.key][2] == -pid)
-        held[pid] = Held(
-            user.resources, total(client.gtt_bytes for client in own), total(client.vram_bytes for client in own), own
-        )
-    return held
+        held[pid] = _held(user.resources, own)
+    by_kfd = {pid: _by_kfd(pid, uses.kfd[pid], pools) for pid in uses.kfd if _unsaid(pid, uses, held, stats)}
+    return held | by_kfd
+
+
+def _held(resources: frozenset[str], own: tuple[Client, ...], source: Literal["fdinfo", "kfd"] = "fdinfo") -> Held:
+    cards, npus = [one for one in own if not one.npu], [one for one in own if one.npu]
+    return Held(
+        resources,
+        total(client.gtt_bytes for client in cards),
+        total(client.vram_bytes for client in cards),
+        None if "npu" in resources and not npus else total(client.npu_bytes for client in npus),
+        own,
+        source,
+    )
+
+
+def _unsaid(pid: int, uses: Uses, held: Mapping[int, Held], stats: Mapping[int, Stat]) -> bool:
+    """A live process of which no client's fdinfo names memory: KFD's count may stand in, and is never added."""
+    if pid in held:
+        return all(client.gtt_bytes is None and client.vram_bytes is None for client in held[pid].clients)
+    return pid in uses.denied and pid in stats and not stats[pid].dead
+
+
+def _by_kfd(pid: int, used: Mapping[str, int], pools: Mapping[str, str | None]) -> Held:
+    in_vram = {card: pools.get(card) == "vram" for card in used}
+    clients = tuple(
+        Client((card, f"kfd {pid}"), 0 if in_vram[card] else size, size if in_vram[card] else 0)
+        for card, size in used.items()
+    )
+    return _held(frozenset({"gpu"}), clients, "kfd")
 
 
 def _larger(one: Client, other: Client) -> Client:

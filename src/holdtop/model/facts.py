@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdtop.hold.view import RecordedProcess
 from holdtop.model.attribution import Held, attribute
@@ -12,8 +12,8 @@ from holdtop.model.raw import Details, Raw, Stat
 from holdtop.model.trees import Forest
 from holdtop.model.values import FoundBy, Process, Snapshot
 
-_NOTHING = Held(frozenset(), 0, 0, ())
-_UNKNOWN = Held(frozenset(), None, None, ())
+_NOTHING = Held(frozenset(), 0, 0, 0, ())
+_UNKNOWN = Held(frozenset(), None, None, None, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,9 @@ class Facts:
     @classmethod
     def of(cls, raw: Raw, previous: Snapshot | None) -> Facts:
         stats = raw.table.stats if raw.table else {}
-        held = attribute(raw.uses, stats) if raw.uses else {}
+        pools = {device.pci_address: device.pool for device in raw.devices}
+        uses = raw.uses if raw.uses is None or raw.initial_pidns is not False else replace(raw.uses, kfd={})
+        held = attribute(uses, stats, pools) if uses else {}
         return cls(raw, previous, Forest.of(stats), held, _shown(previous))
 
     def denied(self, pid: int) -> bool:
@@ -40,7 +42,7 @@ class Facts:
         if stat.dead:
             return _NOTHING  # its descriptors were closed before it became a zombie
         if uses is None or stat.pid in uses.denied:
-            return _UNKNOWN
+            return self.held.get(stat.pid, _UNKNOWN)
         younger = bool(self.raw.since_boot) and age_of(stat.start_ticks, self.raw) < self.raw.at - uses.at
         return self.held.get(stat.pid, _UNKNOWN if younger else _NOTHING)
 
@@ -68,7 +70,8 @@ class Facts:
             rss_bytes=stat.rss_bytes,
             gtt_bytes=gtt,
             vram_bytes=vram,
-            memory_source="fdinfo" if known else "record" if claimed else None,
+            npu_bytes=memory.npu_bytes,
+            memory_source=memory.source if known else "record" if claimed else None,
             found_by=found_by,
             readable=not self.denied(pid),
             cpu_seconds=seconds,

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from holdtop.model import flags_state
+from holdtop.model import clock, flags_state
 from holdtop.model.memory import available_ram
 from holdtop.model.scene import Scene, amount, command, flag, named
 from holdtop.model.values import Flag, Process, Severity
 
 _ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
-#: Device memory that belongs to nobody on any box: scan-out, the driver's own.
-UNATTRIBUTED_SLACK = 512 * 1024**2
+#: Much more than a driver keeps for itself, in bytes.
+STRANDED_BYTES = 2 * 1024**3
+#: How long a driver may take to free what a dead payload had, in seconds.
+SETTLING = 8.0
 #: Seconds for which a reset that is over is shown.
 RESET_SHOWN = 600.0
 _PASSED = {"none": "was reset and has recovered", "devcoredump": "hung, and its driver has left a dump"}
@@ -73,14 +75,42 @@ def stray(scene: Scene) -> Iterator[Flag]:
 
 def unreadable(scene: Scene) -> Iterator[Flag]:
     """Memory without an owner, and processes that could not be looked into."""
-    rest, denied = scene.memory.unattributed_bytes, scene.memory.unreadable_processes
-    if rest is not None and rest > UNATTRIBUTED_SLACK and denied:
+    denied = scene.memory.unreadable_processes
+    if denied and _unowned(scene):
         yield flag(
             "unreadable",
             "info",
-            f"{amount(rest)} of device memory belong to no process that could be looked into; {denied} could not",
+            f"{amount(scene.memory.unattributed_bytes)} of device memory belong to no process that could be looked"
+            f" into; {denied} could not",
             "sudo holdtop status",
         )
+
+
+def stranded_memory(scene: Scene) -> Iterator[Flag]:
+    """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps."""
+    rest = scene.memory.unattributed_bytes or 0
+    whole_box = scene.facts.raw.initial_pidns is not False and not scene.memory.unreadable_processes
+    unsaid = any(
+        "gpu" in held.resources and None in (held.gtt_bytes, held.vram_bytes) for held in scene.facts.held.values()
+    )
+    if rest >= STRANDED_BYTES and whole_box and not unsaid and _unowned(scene) and not _settling(scene):
+        yield flag(
+            "stranded-memory",
+            "critical",
+            f"{amount(rest)} of device memory are in use and no process holds them; only a reboot frees them",
+            "systemctl reboot",
+        )
+
+
+def _unowned(scene: Scene) -> bool:
+    """It has no owner since before the scan of owners; what was allocated after that may have one."""
+    since, uses = scene.memory.unowned_since, scene.facts.raw.uses
+    return since is not None and uses is not None and (scene.facts.previous is None or since <= uses.at)
+
+
+def _settling(scene: Scene) -> bool:
+    ages = (clock.since((seen.resource.last_receipt or {}).get("at"), scene.facts.raw.taken_at) for seen in scene.seen)
+    return any(age is not None and 0 <= age < SETTLING for age in ages)
 
 
 def low_memory(scene: Scene) -> Iterator[Flag]:
@@ -127,6 +157,7 @@ KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     unkillable,
     stray,
     unreadable,
+    stranded_memory,
     low_memory,
     hot,
     gpu_reset,

@@ -1,4 +1,4 @@
-"""Who uses the device's pool. On an APU that is one pool: the larger of GTT and carve-out, never their sum."""
+"""Who uses the device's pool."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from holdtop.model.facts import Facts
 from holdtop.model.raw import Client
 from holdtop.model.values import Device, Memory, Reading, Readings
+
+#: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
+UNOWNED_SLACK = 512 * 1024**2
 
 
 def pool_card(devices: Iterable[Device]) -> Device | None:
@@ -66,7 +69,16 @@ def ledger(
         headroom,
         denied,
         sums["other"],
+        _unowned_since(facts, readings, f"{pool}_used_bytes", rest),
     )
+
+
+def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None) -> float | None:
+    """Since the look before, or since this reading, when more than the box's own has no owner."""
+    if rest is None or rest <= UNOWNED_SLACK:
+        return None
+    before = facts.previous.memory.unowned_since if facts.previous else None
+    return readings[used].at if before is None else before
 
 
 def _sizes(client: Client, pool: str) -> tuple[int, int]:

@@ -72,6 +72,9 @@ class Client:
     #: The part of them that other clients may hold as well.
     gtt_shared_bytes: int = 0
     vram_shared_bytes: int = 0
+    #: An NPU has neither pool: its buffers are ordinary memory.
+    npu: bool = False
+    npu_bytes: int | None = None
     #: How many descriptors of the process lead to it.
     descriptors: int = 1
 
@@ -96,6 +99,8 @@ class Uses:
     denied: frozenset[int]
     #: ``time.monotonic()`` seconds of its end.
     at: float
+    #: What KFD counts, by pid and by the card's PCI address: for processes whose fdinfo says nothing.
+    kfd: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

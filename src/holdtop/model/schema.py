@@ -10,7 +10,7 @@ from holdtop.model.values import Device, Readings, Snapshot
 
 SCHEMA = 1
 #: Fields that are for the next look, not for readers.
-_INTERNAL = frozenset({"cpu_seconds", "sampled_at"})
+_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since"})
 
 
 def to_mapping(snapshot: Snapshot) -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Process:
     rss_bytes: int | None
     gtt_bytes: int | None
     vram_bytes: int | None
+    #: Of the NPU's buffers, ordinary memory; not every driver tells.
+    npu_bytes: int | None
+    #: Where GTT and VRAM are from.
     memory_source: Literal["fdinfo", "kfd", "record"] | None
     found_by: FoundBy
     #: False when its descriptors may not be looked into: its device memory is unknown, not zero.
@@ -237,6 +240,8 @@ class Memory:
     unreadable_processes: int
     #: Held by processes that are neither payload, survivor nor stray: the screen, small users.
     other_bytes: int | None = None
+    #: ``time.monotonic()`` of the first of the readings in a row by which much belongs to nobody.
+    unowned_since: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from holdtop.sources import kfd
 from holdtop.sources.files import listing, read_text
 
 AMD = "0x1002"
 _CARD = re.compile(r"card[0-9]+")
 _ACCEL = re.compile(r"accel[0-9]+")
-_WHOLE = re.compile(r"[0-9]{1,19}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 #: Files of amdgpu by which a card without a vendor file is known.
 _MARKS = ("mem_info_gtt_total", "mem_info_vram_total", "gpu_busy_percent", "gpu_metrics")
@@ -94,20 +94,5 @@ def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:
 
 def _kfd_local_memory(sys: str, address: str) -> int | None:
     """Bytes of memory of its own that KFD reports for the card; 0 on an APU. ``None``: KFD does not know it."""
-    nodes = os.path.join(sys, "class/kfd/kfd/topology/nodes")
-    for node in listing(nodes):
-        lines = read_text(os.path.join(nodes, node, "properties")).splitlines()
-        said = dict(line.partition(" ")[::2] for line in lines)
-        if said.get("simd_count", "0") != "0" and _kfd_address(said) == address:
-            local = said.get("local_mem_size", "")
-            return int(local) if _WHOLE.fullmatch(local) else None
-    return None
-
-
-def _kfd_address(said: dict[str, str]) -> str | None:
-    """``location_id`` is bus << 8 | device << 3 | function (kfd_topology.c)."""
-    domain, place = said.get("domain", "0"), said.get("location_id", "")
-    if not _WHOLE.fullmatch(domain) or not _WHOLE.fullmatch(place):
-        return None
-    where = int(place)
-    return f"{int(domain):04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"
+    local = kfd.nodes(sys).get(address, {}).get("local_mem_size", "")
+    return int(local) if kfd.WHOLE.fullmatch(local) else None

@@ -1,7 +1,8 @@
 """Parse ``/proc/PID/fdinfo/FD`` of a DRM descriptor (https://docs.kernel.org/gpu/drm-usage-stats.html).
 
 Kernels differ: ``drm-resident-REGION`` where it is, else ``drm-memory-REGION``, else the "gtt mem" of before 5.19.
-A size has the unit KiB or MiB, or none and is bytes then.
+A size has the unit KiB or MiB, or none and is bytes then. The NPU's driver comes in three forms: it says nothing; it
+has one region "memory", which an early driver leaves at zero; or it counts its buffers by their origin.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _SIZE = re.compile(r"([0-9]{1,18})(?:[ \t]+(B|KiB|MiB|GiB|kB))?")
 _UNIT = {None: 1, "B": 1, "kB": 1024, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 #: No machine has more, in bytes: such a figure is a fault.
 _ABSURD = 1 << 50
+_NPU = "amdxdna_accel_driver"
 
 
 def parse(data: bytes, pid: int) -> Client | None:
@@ -34,7 +36,17 @@ def parse(data: bytes, pid: int) -> Client | None:
         vram_bytes=_region(facts, "vram"),
         gtt_shared_bytes=size(facts.get("drm-shared-gtt", "")) or 0,
         vram_shared_bytes=size(facts.get("drm-shared-vram", "")) or 0,
+        npu=facts.get("drm-driver") == _NPU,
+        npu_bytes=_npu_bytes(facts),
     )
+
+
+def _npu_bytes(facts: Mapping[str, str]) -> int | None:
+    """In use is what is internal and external; the region's total counts the device's buffers twice beside them."""
+    parts = [size(facts.get(f"{_NPU}-{part}-alloc", "")) for part in ("internal", "external")]
+    if all(part is not None for part in parts):
+        return sum(part for part in parts if part is not None)
+    return size(facts.get("drm-total-memory", "")) or None  # a zero there means: not reported
 
 
 def _facts(data: bytes) -> Mapping[str, str]:

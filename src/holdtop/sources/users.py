@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
-from holdtop.sources import fdinfo
+from holdtop.sources import fdinfo, kfd
 from holdtop.sources.files import listing, read
 from holdtop.sources.processes import read_stat
 from holdtop.sources.roots import Roots
@@ -45,7 +45,8 @@ def scan(roots: Roots) -> Uses:
             else:
                 if user is not None:
                     users[stat.pid] = user
-    return Uses(users, frozenset(denied), time.monotonic())
+    one_box = roots.live is (roots.sys == "/sys")  # a recording's pids mean nothing in the live table
+    return Uses(users, frozenset(denied), time.monotonic(), kfd.used(roots.sys) if one_box else {})
 
 
 def _look_into(roots: Roots, stat: Stat) -> DeviceUser | None:
