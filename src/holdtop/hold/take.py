@@ -50,7 +50,7 @@ class Taker:
         if found is not None and not found.ghost:
             self._ghost_since = None
             self._say_why(found)
-            self._keep_going(own, found)
+            self._keep_going(own, found.ticket)
             return None
         name = self.places.token_name
         if found is None:
@@ -91,6 +91,7 @@ class Taker:
                 f"the token of hold {ticket.id} (lane {ticket.lane}) was removed by somebody while it ran: waiting "
                 "until it is put back, or the hold has ended",
             )
+            self._keep_going(own, ticket)
         return bool(robbed)
 
     def _recover(self, own: OwnTicket, token_dir: Dir, ghost: TokenFile) -> Held | None:
@@ -176,22 +177,22 @@ class Taker:
             text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
         self.narrator.once(f"{found.inode}-{found.kind}", text)
 
-    def _keep_going(self, own: OwnTicket, found: TokenFile) -> None:
+    def _keep_going(self, own: OwnTicket, holder: TicketFile | None) -> None:
         """Continue a hold that is stopped altogether: it sees no deadline and releases nothing.
 
         One that is found stopped at every look for its whole bound is being stopped by its payload: it is replaced.
         """
-        processes = recovery.stopped(own.queue, found.ticket) if found.ticket else ()
-        if not processes:
+        processes = recovery.stopped(own.queue, holder) if holder else ()
+        if holder is None or not processes:
             self._stopped_since = None
             return
         now = time.monotonic()
         self._stopped_since = self._stopped_since or now
         if now - self._stopped_since < self.bounds.longest + KEEPER_SLACK:
-            self.narrator.once("stopped", f"the hold of lane {found.lane} is stopped: it is continued")
+            self.narrator.once("stopped", f"the hold of lane {holder.lane} is stopped: it is continued")
             recovery.signal_all(processes, SIGCONT)
         else:
-            self.narrator.say(f"the hold of lane {found.lane} is stopped again and again: it is killed")
+            self.narrator.say(f"the hold of lane {holder.lane} is stopped again and again: it is killed")
             recovery.signal_all(processes, SIGKILL)
 
     def _check(self, held: Held) -> None:
