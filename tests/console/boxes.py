@@ -36,6 +36,7 @@ def process(pid: int, ppid: int, name: str, *command: str, **said: Any) -> Proce
         "rss_bytes": 40 * 1024**2,
         "gtt_bytes": None,
         "vram_bytes": None,
+        "npu_bytes": 0,
         "memory_source": None,
         "found_by": "descent",
         "readable": True,

@@ -54,7 +54,7 @@ def test_a_payload_that_stops_its_hold_again_and_again_gains_nothing(state: Box)
         *("sh", "-c", f"{both}; while kill -STOP $outer && kill -STOP $PPID; do :; done; exec sleep {NAP}"),
         options=["--max-hold", "0.5", *SOON],
     )
-    state.until_running()
+    until(state.token.exists)
     status, errors = ended(state.run("true", options=["-w", "40", *SOON]), 60)
     assert status == 0, errors
     assert ended(lane)[0] in (124, -signal.SIGKILL)

@@ -49,7 +49,7 @@ def test_the_payload_sees_itself_alone(state: Box, tmp_path: Path) -> None:
 
 
 def test_what_the_root_leaves_behind_is_ended_and_named(state: Box) -> None:
-    assert ended(state.run("sh", "-c", f"{ESCAPEE}; sleep 0.2; exit 3", options=IN))[0] == 3
+    assert ended(state.run("sh", "-c", f"{ESCAPEE}; sleep 1; exit 3", options=IN))[0] == 3
     assert sleepers() == []
     end = next(event for event in state.events() if event["event"] == "ended")
     assert [fate["ended_by"] for fate in end["ended"] if fate["name"] == "sleep"] == ["KILL"]

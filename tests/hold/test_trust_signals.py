@@ -119,9 +119,9 @@ def test_cannot_mark_a_stranger(shared: Box) -> None:
         assert bystander.poll() is None
 
 
-@pytest.mark.parametrize("change", ["boot", "pidns", "timens", "host", "start"])
+@pytest.mark.parametrize("change", ["boot", "pidns", "timens", "start"])
 def test_cannot_name_a_pid_of_elsewhere(shared: Box, change: str) -> None:
-    """Not even the author's own process goes for a pid that meant another one: of another boot, namespace or host."""
+    """Not even the author's own process goes for a pid that meant another one: of another boot or namespace."""
     begin(shared)
     with running(ATTACKER) as own:
         it = identity(own.pid)

@@ -169,7 +169,8 @@ def test_cannot_make_a_living_hold_dead(shared: Box) -> None:
         ticket(shared, there | {"boot": "another"})
         with queue(shared) as opened:
             assert tickets.read(opened, started["ticket"]).dead
-        status, errors = ended(shared.run("true", options=["-w", "1"]))
+        # Whoever may signal it would continue it, and it would end as one that was evicted.
+        status, errors = said(as_account(ATTACKER, shared, "run", "-w", "1", "--", "true"))
         assert status == 121, errors
         assert shared.verb("recover", "--reason", "test", "--yes").returncode == 6
         assert sleepers()

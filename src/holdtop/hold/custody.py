@@ -175,6 +175,8 @@ class HoldCustody:
 
     def _publish(self) -> None:
         for held in self.held:
+            if held.concluded:
+                continue
             content = {**self._facts, "nonce": held.ticket.ticket.nonce, "taken_at": held.taken_at}
             record.publish(held.queue, held.id, content, self._members, self._cgroups)
 

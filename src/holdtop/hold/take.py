@@ -174,8 +174,13 @@ class Taker:
         if found.kind == "garbled":
             text = f"held by a token that cannot be read ({found.why}); 'holdtop recover' frees it if nobody holds"
         else:
-            text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
-        self.narrator.once(f"{found.inode}-{found.kind}", text)
+            since = f", since {found.taken_at}" if found.taken_at else ""
+            text = f"waiting: held by lane {found.lane}, pid {found.pid}{since}"
+        if found.kind == "shell" and found.pid and not os.path.exists(f"/proc/{found.pid}"):
+            text += (
+                " (not seen from here; if it is dead, 'holdtop recover' frees the token once nobody uses the device)"
+            )
+        self.narrator.once(f"{found.inode}-{text}", text)
 
     def _keep_going(self, own: OwnTicket, holder: TicketFile | None) -> None:
         """Continue a hold that is stopped altogether: it sees no deadline and releases nothing.
