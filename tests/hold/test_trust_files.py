@@ -244,3 +244,19 @@ def test_cannot_hide_why(shared: Box, who: int) -> None:
     status, errors = said(as_account(who, shared, "run", "-w", "1", "--survive-wait", "0", "--", "true"))
     assert status == (125 if who else 0), errors
     assert ("mode 3770" in errors) is bool(who)
+
+
+@pytest.mark.parametrize(("where", "mode", "mend"), [("", 0o777, "o-w"), ("", 0o3777, "o-w"), ("..", 0o775, "g-w")])
+def test_cannot_let_strangers_in_unseen(shared: Box, where: str, mode: int, mend: str) -> None:
+    """Whoever opens the state's directory, or one above it, to others: every hold and ``status`` name it."""
+    begin(shared)
+    path = Path(os.path.normpath(shared.state / where))
+    path.chmod(mode)
+    status, errors = lane(shared)
+    assert status == 0, errors
+    said = f"chmod {mend} {path}"
+    assert said in errors
+    assert said in shared.verb("status").stdout
+    path.chmod(0o2770 if where == "" else 0o755)
+    assert "chmod" not in lane(shared)[1]
+    assert "exposed" not in shared.verb("status").stdout

@@ -7,7 +7,7 @@ import os
 from holdtop.errors import HoldtopError
 from holdtop.hold import claim, receipt, record, recovery, stop, survivors, token
 from holdtop.hold import queue as queues
-from holdtop.hold.places import Places
+from holdtop.hold.places import Places, exposed
 from holdtop.hold.view import QueueView
 
 
@@ -18,6 +18,7 @@ def look(places: Places) -> QueueView:
         "queue_path": places.queue_path,
         "token_path": places.token_path,
         "rule": places.rule,
+        "exposed": exposed(places),
     }
     problems: list[str] = []
     found_token = None

@@ -11,8 +11,10 @@ import contextlib
 import os
 import pwd
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from holdtop.errors import PlaceError, UsageError
 from holdtop.hold.files import DIRECTORY_MODE, HOME_DIRECTORY_MODE, Dir, writing
@@ -154,6 +156,29 @@ def ensure(places: Places) -> Dir:
     """Make the queue when it is missing and open it; the token's directory must exist. Raises ``PlaceError``."""
     with places.open_token_dir(), writing(places.queue_path, "make the queue"):
         return places.open_queue(make=True)
+
+
+def exposed(places: Places) -> dict[str, str]:
+    """Directories on the way to queue and token that let others than the state's group exchange them: path -> how
+    to mend that, as ``chmod`` takes it.
+
+    All may write it (into the state's own even where it is sticky); or, above the state, some group may.
+    """
+    own = {places.queue_path, places.queue_parent, places.token_parent}
+    found: dict[str, str] = {}
+    for path in sorted({above for one in own for above in (one, *map(str, PurePath(one).parents))}):
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            continue  # whoever cannot look there has been told already, or cannot get there
+        open_to = [
+            who
+            for who, bit in (("g", stat.S_IWGRP), ("o", stat.S_IWOTH))
+            if mode & bit and (who == "o" if path in own else not mode & stat.S_ISVTX)
+        ]
+        if open_to:
+            found[path] = f"{''.join(open_to)}-w"
+    return found
 
 
 def _existing(path: str, named_by: str) -> str:

@@ -168,5 +168,7 @@ class QueueView:
     #: Ticket ids with an unexpired claim, and whose it is (``being ended by``).
     claims: Mapping[str, str] = field(default_factory=dict)
     last_receipt: Mapping[str, object] | None = None
+    #: Directories that let strangers exchange the state, each with how to mend it (``places.exposed``).
+    exposed: Mapping[str, str] = field(default_factory=dict)
     #: Why (parts of) the state could not be read; empty when all of it could.
     problems: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from holdtop.hold.custody import Held
 from holdtop.hold.files import Dir
 from holdtop.hold.inotify import GOES, Watch
 from holdtop.hold.narrate import Narrator
-from holdtop.hold.places import Places, ensure
+from holdtop.hold.places import Places, ensure, exposed
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.take import Taker
 from holdtop.hold.ticket import Wish
@@ -92,6 +92,8 @@ class Waiter:
         own = queues.join(queue, self.wish, lies.ticket_id if lies else None)
         self._event(own, "queued", lane=self.wish.lane, where=self.places.said)
         self.narrator.say(f"ticket {own.ticket.id}: {self.places.said}")
+        for path, mend in exposed(self.places).items():
+            self.narrator.warn(f"::warning::others may exchange what lies below {path}: chmod {mend} {path}")
         taker = Taker(
             self.places, self.wish, self.narrator, self.bounds, self.resolve_again, self._pause, self.after_survivor
         )

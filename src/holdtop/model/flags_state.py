@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 
 from holdtop.hold.view import QueueView, TicketFile, TokenFile
@@ -111,6 +112,19 @@ def split_state(scene: Scene) -> Iterator[Flag]:
                 f" {other.queue_path} ({other.rule}); their lanes do not exclude each other",
                 f"start no lane there and wait until it is empty: ls -A {other.queue_path} {other.token_path}",
                 name,
+            )
+
+
+def state_permissions(scene: Scene) -> Iterator[Flag]:
+    """Accounts outside the state's group may put another state in its place."""
+    for seen, view in _views(scene):
+        for path, mend in view.exposed.items():
+            yield flag(
+                "state-permissions",
+                "critical",
+                f"others than the state's own group may exchange what lies below {path}",
+                f"chmod {mend} {shlex.quote(path)}",
+                seen.resource.name,
             )
 
 
@@ -241,6 +255,7 @@ KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     ghost,
     over_deadline,
     split_state,
+    state_permissions,
     lost_token,
     stalled_queue,
     dead_ticket,
