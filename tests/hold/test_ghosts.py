@@ -113,7 +113,7 @@ def test_nobody_takes_while_a_dead_holds_set_uid_program_works(shared: Box, remo
             if removed:
                 shared.token.unlink()
             for uid in (ONE, OTHER):
-                status, errors = said(as_account(uid, shared, "run", *SOON, "-w", "2", "--", "true"))
+                status, errors = said(as_account(uid, shared, "run", *SOON, "-w", "1", "--", "true"))
                 assert status == 121, errors
                 assert f"pids [{theirs.pid}] of the dead hold still run, and only root may end them" in errors
             os.kill(theirs.pid, signal.SIGKILL)

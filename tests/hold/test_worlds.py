@@ -137,7 +137,7 @@ def test_who_cannot_be_seen_is_not_called_dead(shared: Box) -> None:
             def hidden(command: list[str], **kwargs: object) -> subprocess.Popen[str]:
                 return subprocess.Popen([*HIDEPID, *command], **kwargs)  # type: ignore[call-overload,no-any-return]
 
-            waiter = as_account(ONE, shared, "run", *SOON, "-w", "3", "--", "true", popen=hidden)
+            waiter = as_account(ONE, shared, "run", *SOON, "-w", "2", "--", "true", popen=hidden)
             status, errors = said(waiter)
             assert status == 121, errors
             assert f"pids [{theirs.pid}] of the dead hold still run" in errors
