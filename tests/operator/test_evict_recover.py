@@ -12,8 +12,8 @@ import pytest
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold.look import look
 from holdtop.hold.places import resolve
+from holdtop.hold.ticket import INITIAL_PIDNS
 from holdtop.operator import execute, plan_evict, plan_recover
-from holdtop.operator.recover import INITIAL_PIDNS
 from holdtop.payload.process import Identity, Pinned, ProcessTable, read_stat
 from tests.hold.lanes import NAP, Box, ended, until
 from tests.operator.box import audited, kinds, process, shown

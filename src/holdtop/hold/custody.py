@@ -66,7 +66,13 @@ class Held:
 
     def give_back(self) -> bool:
         """Remove ticket and token, in this order, so that a successor wakes to a free queue. True: it was ours."""
-        with queues.locked(self.queue):
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(queues.locked(self.queue))
+            except HoldtopError as error:
+                # Nobody of ours touches a living hold's token, so it goes safely without: the lock only keeps us from
+                # removing what somebody takes in this instant whose predecessor has removed our token by force.
+                self.event("warned", text=f"released without the queue's lock: {error}")
             self.ticket.leave()
             released = self.token.release()
         if self.lock_fd is not None:
@@ -86,8 +92,9 @@ class HoldCustody:
     published: Mapping[str, object] = field(default_factory=dict)
     _watch: Watch = field(default_factory=Watch)
     _facts: dict[str, object] = field(default_factory=dict)
-    _members: Collection[Member] = ()
-    _cgroups: Collection[SeenCgroup] = ()
+    #: ``None`` until they are known here: not to the heir of a killed keeper.
+    _members: Collection[Member] | None = None
+    _cgroups: Collection[SeenCgroup] | None = None
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
@@ -132,6 +139,7 @@ class HoldCustody:
             "keeper_pid": os.getpid(),
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
+            "session": os.getsid(0),
         }
         self._members = (Member(root, "", os.getuid(), "descent", "R"),)
         with contextlib.suppress(OSError):
@@ -159,8 +167,7 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
-        if self._members:  # an heir knows less than what the keeper had published
-            self._publish()
+        self._publish()
         for held in self.held:
             if not held.concluded:
                 held.event("ending", reason=end.reason, text=end.text)
@@ -226,9 +233,12 @@ class HoldCustody:
 
 
 def other_holds(places: Places) -> set[int]:
-    """Pids of all live holds whose state lies beside this one's, of any resource."""
+    """Pids of all live holds whose state lies beside this one's, of any resource.
+
+    One in another pid namespace has no number here: what it calls its own is somebody else's.
+    """
     pids: set[int] = set()
     for beside in neighbours(places):
         with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
-            pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked}
+            pids |= {ticket.pid for ticket in queues.look(queue)[0] if ticket.locked and ticket.identity_alive}
     return pids

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from holdtop.errors import HoldError
+from holdtop.errors import HoldError, HoldtopError
 from holdtop.hold import placeholder
 from holdtop.hold.above import refuse_disorder
+from holdtop.hold.places import resolve
 from holdtop.payload.signals import ready
 
 #: Without the caller's directory in the path (-P): a ``queue.py`` there is not the library's.
@@ -32,20 +33,31 @@ END_WAIT = 2.0
 _held: set[Hold] = set()
 
 
-def _refuse_endless_wait(resource: str, holds: Iterable[Hold]) -> None:
-    """Raises ``HoldError`` when one of ``holds`` has a part of ``resource``, or this thread has what comes after it."""
-    wanted = resource.split(",")
-    for name in sorted(_held_by(holds).intersection(wanted)):
-        raise HoldError(f"this program holds {name} itself, and would wait for ever: run the command directly")
-    refuse_disorder(wanted, _held_by(_of_this_thread()))
+def _refuse_endless_wait(wanted: Mapping[str, str], holds: Iterable[Hold]) -> None:
+    """Raises ``HoldError`` when one of ``holds`` has a part of what is wanted, or this thread has what comes after it.
 
-
-def _held_by(holds: Iterable[Hold]) -> set[str]:
-    return {name for hold in holds if not hold.lost for name in hold.resource.split(",")}
+    The same resource of another state directory is another one; but the order is one for all.
+    """
+    ours = {token for hold in holds if not hold.lost for token in hold.tokens.values()}
+    for name, token in sorted(wanted.items()):
+        if token in ours:
+            raise HoldError(f"this program holds {name} itself, and would wait for ever: run the command directly")
+    refuse_disorder(wanted, {name for hold in _of_this_thread() if not hold.lost for name in hold.tokens})
 
 
 def _of_this_thread() -> list[Hold]:
     return [hold for hold in _held.copy() if hold.thread is threading.current_thread()]
+
+
+def _tokens(resource: str, options: Mapping[str, object]) -> dict[str, str]:
+    """The token's real path of each resource; empty when there is none to be had: the command itself says why."""
+    named = options.get("state_dir")
+    with contextlib.suppress(HoldtopError):
+        return {
+            name: os.path.realpath(resolve(name, None if named is None else str(named)).token_path)
+            for name in resource.split(",")
+        }
+    return {}
 
 
 def command_line(argv: Sequence[str], options: Mapping[str, object]) -> list[str]:
@@ -76,7 +88,7 @@ def run(
     Raises ``HoldError`` inside a ``Hold`` of the same resource or of one that sorts after it, and when this program
     reaps every child itself.
     """
-    _refuse_endless_wait(resource, _held.copy())
+    _refuse_endless_wait(_tokens(resource, options), _held.copy())
     line = command_line(argv, {"resource": resource, **options})
     process = subprocess.Popen(line, **(stdio or {}))
     try:
@@ -110,7 +122,7 @@ class Hold:
 
     def __init__(self, resource: str = "gpu", **options: object) -> None:
         """``options`` as for ``run``."""
-        self.resource = resource
+        self.tokens = _tokens(resource, options)
         self._line = command_line(_PLACEHOLDER, {"resource": resource, **options})
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd = -1
@@ -123,7 +135,7 @@ class Hold:
         thread holds it, or what sorts after it, already."""
         if self._owner == os.getpid():
             raise HoldError("this Hold is in use: make another one, each stands for one place in the queue")
-        _refuse_endless_wait(self.resource, _of_this_thread())
+        _refuse_endless_wait(self.tokens, _of_this_thread())
         self._owner, self.thread = os.getpid(), threading.current_thread()
         try:
             process = self._start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -29,22 +30,32 @@ def publish(
     queue: Dir,
     ticket_id: str,
     content: Mapping[str, object],
-    members: Collection[Member],
-    cgroups: Collection[SeenCgroup],
+    members: Collection[Member] | None,
+    cgroups: Collection[SeenCgroup] | None,
 ) -> None:
-    """Renew the record. A disk that is full leaves the old one; nothing is raised."""
-    oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
-    said = {
-        **content,
-        "ticket": ticket_id,
-        "cgroups": [asdict(group) for group in cgroups][:MOST_CGROUPS],
-        "members_total": len(members),
-        "members": say_processes(oldest),
-        "at": now(),
-    }
-    data = json.dumps(said, default=str).encode()
+    """Renew the record. ``None`` is not known: what was said before stays (an heir knows less than the dead keeper).
+
+    A disk that is full leaves the old one; nothing is raised.
+    """
+    said: dict[str, object] = {**content, "ticket": ticket_id, "at": now()}
+    if cgroups is not None:
+        said["cgroups"] = [asdict(group) for group in cgroups][:MOST_CGROUPS]
+    if members is not None:
+        oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
+        said |= {"members_total": len(members), "members": say_processes(oldest)}
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
+        data = json.dumps(_own(records, ticket_id, content.get("nonce")) | said, default=str).encode()
         records.replace(f"{ticket_id}.json", data)
+
+
+def _own(records: Dir, ticket_id: str, nonce: object) -> dict[str, Any]:
+    """What this very hold has published so far."""
+    with contextlib.suppress(OSError, Untrusted):
+        data, status = records.read(f"{ticket_id}.json")
+        said = json_object(data)
+        if said and status.st_uid == os.geteuid() and said.get("nonce") == nonce:
+            return said
+    return {}
 
 
 def remove(queue: Dir, ticket_id: str) -> None:
@@ -81,6 +92,7 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         keeper_pid=_int(said.get("keeper_pid")),
         root_pid=_int(said.get("root_pid")),
         root_start_ticks=_int(said.get("root_start_ticks")),
+        session=_int(said.get("session")),
         deadline_at=_text(said.get("deadline_at")),
         taken_at=_text(said.get("taken_at")),
         limits={str(key): str(value) for key, value in _dict(said.get("limits")).items()},

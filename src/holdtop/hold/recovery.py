@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from signal import Signals
 
 from holdtop.hold import queue as queues
 from holdtop.hold import receipt, record, stop
@@ -21,7 +22,7 @@ from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
-from holdtop.payload.process import Identity, is_alive
+from holdtop.payload.process import Identity, Pinned, Stat, UnreadableProcess, is_alive, read_stat
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,33 @@ def grouped(found: Record | None, ticket: TicketFile) -> frozenset[int]:
     return frozenset().union(*(group.procs() for group in recorded_cgroups(found, ticket)))
 
 
+def keeper_of(published: Record | None, hold: Identity) -> Stat | None:
+    """The inner process of a living hold, if what its record says is true: a child of the outer one."""
+    with contextlib.suppress(UnreadableProcess):
+        stat = read_stat(published.keeper_pid) if published and published.keeper_pid else None
+        return stat if stat and stat.ppid == hold.pid and is_alive(hold) else None
+    return None
+
+
+def stopped(queue: Dir, holder: TicketFile) -> tuple[Identity, ...]:
+    """The processes of a living hold, the outer first, when all are stopped and ours to signal; else none."""
+    hold = Identity(holder.pid, holder.start_ticks)
+    if not (holder.identity_alive and may_end(holder) and real_uid(hold.pid) == holder.uid):
+        return ()
+    with contextlib.suppress(UnreadableProcess):
+        both = (read_stat(hold.pid), keeper_of(_believed(record.read(queue, holder.id), holder), hold))
+        living = [stat for stat in both if stat]
+        return tuple(stat.identity for stat in living) if all(stat.state == "T" for stat in living) else ()
+    return ()
+
+
+def signal_all(processes: Collection[Identity], signum: Signals) -> None:
+    """To each that is still the same process."""
+    for identity in processes:
+        with contextlib.suppress(OSError, UnreadableProcess), Pinned(identity) as pinned:
+            pinned.send(signum)
+
+
 def end_leftovers(
     queue: Dir,
     ticket: TicketFile,
@@ -135,12 +163,13 @@ def end_leftovers(
         reaper=None,
         cgroups=recorded_cgroups(published, ticket),
         known=ours,
+        recorded_session=believed.session if (believed := _believed(published, ticket)) else None,
     )
     fates, left, _ = Ending(scope, bounds, None, other_holds, progress=progress).run(sleep)
     for group in scope.cgroups:
         if group.ours:
             group.remove()
-    others = tuple(i for i in known if i not in ours and is_alive(i) and real_uid(i.pid) is not None)
+    others = tuple(i for i in known if i not in ours and is_alive(i) is not False)
     return Leftovers(fates, left, others)
 
 

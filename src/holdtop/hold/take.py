@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from signal import SIGCONT, SIGKILL
 
 from holdtop.errors import SurvivorLives
 from holdtop.hold import events, freeing, receipt, recovery, survivors, token
@@ -23,6 +24,7 @@ from holdtop.hold.ticket import Wish, now
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.payload.ending import Bounds
 from holdtop.payload.members import real_uid
+from holdtop.payload.supervisor import KEEPER_SLACK
 
 
 class MovedElsewhere(Exception):
@@ -41,17 +43,18 @@ class Taker:
     pause: Callable[[OwnTicket, float], None]
     after_survivor: survivors.Policy = "warn"
     _ghost_since: float | None = None
+    _stopped_since: float | None = None
 
     def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
         """Take what is free, recover a ghost, or say why neither can be done. Raises ``SurvivorLives``."""
         if found is not None and not found.ghost:
             self._ghost_since = None
             self._say_why(found)
+            self._keep_going(own, found)
             return None
         name = self.places.token_name
         if found is None:
-            self._clear_abandoned(own)
-            if self._deterred(own):
+            if not self._cleared(own) or self._deterred(own):
                 return None
             held = self._take(own, lambda data: token.take(token_dir, name, data))
             return self._kept(held) if held else None
@@ -137,19 +140,23 @@ class Taker:
             lambda: other_holds(self.places) - {own.ticket.pid},
         )
 
-    def _clear_abandoned(self, own: OwnTicket) -> None:
-        """The token is free, but not because its holder released it: end what that one left, or say who may."""
+    def _cleared(self, own: OwnTicket) -> bool:
+        """Whether the token is free because its holder is through with it.
+
+        If somebody removed a dead hold's, what that one left is treated as a ghost's: ended first, or waited for.
+        """
         for ticket in recovery.abandoned(own.queue):
+            self.narrator.once(
+                ticket.id, f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody"
+            )
             left = self._end_leftovers(own, ticket)
-            said = f"hold {ticket.id} of lane {ticket.lane} is dead and its token was removed by somebody"
-            new = self.narrator.once(ticket.id, said)
-            if left.left and new:
-                survivors.record(own.queue, ticket, left.left)
-            if not left.not_ours:
-                recovery.forget(own.queue, ticket, left)
-            elif new:
-                pids = [identity.pid for identity in left.not_ours]
-                self.narrator.warn(f"::warning::pids {pids} of it still run, and only {_who(pids)} may end them")
+            self._ghost_since = self._ghost_since or time.monotonic()
+            if not self._may_free(ticket, left, self._ghost_since):
+                return False
+            if left.unkillable:
+                survivors.record(own.queue, ticket, left.unkillable)
+            recovery.forget(own.queue, ticket, left)
+        return True
 
     def _say_why(self, found: TokenFile) -> None:
         if found.kind == "garbled":
@@ -157,6 +164,24 @@ class Taker:
         else:
             text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
         self.narrator.once(f"{found.inode}-{found.kind}", text)
+
+    def _keep_going(self, own: OwnTicket, found: TokenFile) -> None:
+        """Continue a hold that is stopped altogether: it sees no deadline and releases nothing.
+
+        One that is found stopped at every look for its whole bound is being stopped by its payload: it is replaced.
+        """
+        processes = recovery.stopped(own.queue, found.ticket) if found.ticket else ()
+        if not processes:
+            self._stopped_since = None
+            return
+        now = time.monotonic()
+        self._stopped_since = self._stopped_since or now
+        if now - self._stopped_since < self.bounds.longest + KEEPER_SLACK:
+            self.narrator.once("stopped", f"the hold of lane {found.lane} is stopped: it is continued")
+            recovery.signal_all(processes, SIGCONT)
+        else:
+            self.narrator.say(f"the hold of lane {found.lane} is stopped again and again: it is killed")
+            recovery.signal_all(processes, SIGKILL)
 
     def _check(self, held: Held) -> None:
         """The rule once more, the further lock, and what earlier holders left. May raise anything."""

@@ -6,6 +6,7 @@ and inherited by supervisor and keeper only. A probe (F_OFD_GETLK) takes nothing
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fcntl
 import os
@@ -16,12 +17,14 @@ from dataclasses import dataclass, field, replace
 
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.view import TicketFile
-from holdtop.payload.process import PID_LIMIT, Identity, is_alive, own_identity
+from holdtop.payload.process import PID_LIMIT, Identity, UnreadableProcess, is_alive, own_identity, read_stat
 
 TICKET_FORM = re.compile(r"([0-9]{10})-([1-9][0-9]{0,9})")
 FORMAT = "1"
 #: No value is written longer than this, in bytes; a ticket stays far below the size that is read back.
 VALUE_LIMIT = 4096
+#: Inode of the initial pid namespace (PROC_PID_INIT_INO, include/uapi/linux/nsfs.h).
+INITIAL_PIDNS = 0xEFFFFFFC
 _LIFE = "hhqqi"  # struct flock: type, whence, start, len, pid
 
 
@@ -56,6 +59,29 @@ def namespace(kind: str) -> int | None:
         return os.stat(f"/proc/self/ns/{kind}").st_ino
     except OSError:
         return None
+
+
+def namespace_ended(inode: int) -> bool:
+    """Whether nobody lives in that pid namespace any more, nor then anybody who was started in it.
+
+    True only where it is proven: from the initial namespace, which shows all, and by whoever may look at each process
+    of the others (``NSpid`` in proc_pid_status(5), namespaces(7)). The number is another's later: then it lives on.
+    """
+    try:
+        if namespace("pid") != INITIAL_PIDNS or inode == INITIAL_PIDNS or read_stat(1) is None:
+            return False  # a container; this very one; or hidepid
+        return all(_is_outside(pid, inode) for pid in os.listdir("/proc") if pid.isdigit())
+    except (OSError, UnreadableProcess):
+        return False
+
+
+def _is_outside(pid: str, inode: int) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        with open(f"/proc/{pid}/status", "rb") as file:
+            nested = next(len(line.split()) > 2 for line in file if line.startswith(b"NSpid:"))
+        stat = read_stat(int(pid)) if nested else None
+        return stat is None or stat.dead or os.stat(f"/proc/{pid}/ns/pid").st_ino != inode
+    return True
 
 
 def encode(lines: Mapping[str, str]) -> bytes:
@@ -134,7 +160,7 @@ def parse(data: bytes, *, uid: int, name: str | None = None, locked: bool | None
         pid, start = int(lines["pid"]), int(lines["start"])
     except (KeyError, ValueError) as error:
         raise Untrusted("pid or start time is missing") from error
-    if str(pid) != form[2] or not 1 < pid <= PID_LIMIT or start < 0 or "nonce" not in lines:
+    if str(pid) != form[2] or not 1 <= pid <= PID_LIMIT or start < 0 or "nonce" not in lines:
         raise Untrusted("pid, start time or nonce does not fit")
     ticket = TicketFile(
         id=ticket_id,
@@ -165,21 +191,22 @@ def _number(text: str | None) -> int | None:
 
 def same_world(ticket: TicketFile) -> bool:
     """Whether the ticket's pid and start time mean here what they meant to its writer."""
-    return (ticket.host, ticket.boot_id, ticket.pidns, ticket.timens) == (
-        os.uname().nodename,
-        boot_id(),
-        namespace("pid"),
-        namespace("time"),
-    )
+    return same_boot(ticket) and (ticket.pidns, ticket.timens) == (namespace("pid"), namespace("time"))
+
+
+def same_boot(ticket: TicketFile) -> bool:
+    """Whether this is the machine, since its last start, whatever it is called by now or in a container."""
+    return ticket.boot_id == boot_id() and (ticket.boot_id != "" or ticket.host == os.uname().nodename)
 
 
 def _identity_alive(ticket: TicketFile) -> bool | None:
-    """Compared inside the recorded namespaces only; another boot of this host is proof of death."""
+    """Compared inside the recorded namespaces only; their end, and another boot of this host, are proofs of death."""
     if same_world(ticket):
         return is_alive(Identity(ticket.pid, ticket.start_ticks))
-    if ticket.host == os.uname().nodename and ticket.boot_id and boot_id():
-        return False if ticket.boot_id != boot_id() else None
-    return None
+    if same_boot(ticket):
+        # Asked only about a hold without a life sign: it takes a look at every process.
+        return False if ticket.locked is False and ticket.pidns and namespace_ended(ticket.pidns) else None
+    return False if ticket.host == os.uname().nodename and ticket.boot_id and boot_id() else None
 
 
 def lock_life(fd: int) -> None:

@@ -70,11 +70,11 @@ def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
 
     The caller has the queue's lock. Raises ``OSError``.
     """
-    aside = ASIDE + name  # one name: this happens under the queue's lock, so what has it is debris
-    directory.remove(aside)
-    fd = directory.create(aside, data)
+    if directory.status(name) is not None:
+        return None
+    directory.remove(_swapped(name))  # what it was to be exchanged back with has been removed
+    aside, fd = _complete(directory, name, data)
     try:
-        tickets.lock_life(fd)
         _name_it(directory, aside, name)
     except FileExistsError:
         directory.remove(aside)
@@ -85,6 +85,25 @@ def take(directory: Dir, name: str, data: bytes) -> OwnToken | None:
         os.close(fd)
         raise
     return OwnToken(directory, name, fd, _nonce(data))
+
+
+def _complete(directory: Dir, name: str, data: bytes) -> tuple[str, int]:
+    """The whole token under another name, and its descriptor with the life lock."""
+    aside = ASIDE + name  # one name: this happens under the queue's lock, so what has it is debris
+    directory.remove(aside)
+    fd = directory.create(aside, data)
+    try:
+        tickets.lock_life(fd)
+    except OSError:
+        directory.remove(aside)
+        os.close(fd)
+        raise
+    return aside, fd
+
+
+def _swapped(name: str) -> str:
+    """Where an exchange puts what lay at the token's path. Found there later: whoever exchanged was killed in it."""
+    return f"{ASIDE}{name}.swapped"
 
 
 def _nonce(data: bytes) -> str:
@@ -177,18 +196,21 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
 def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_as: str | None) -> OwnToken | None:
     """Put our complete token where the ghost's lies, and only there; the caller has the queue's lock.
 
-    RENAME_EXCHANGE swaps in one step; what came out is inspected, and swapped back if it was not the ghost.
+    RENAME_EXCHANGE swaps in one step; what came out is inspected, and swapped back if it was not the ghost: one that
+    ignores our lock (a shell) may have removed the ghost and taken meanwhile. A hold's own token is never touched.
     ``keep_as``: the name under which the ghost's file is kept for inspection, ``None`` to remove it.
     ``None`` when something else lay there. Raises ``HoldError`` where the file system cannot exchange.
     """
-    aside = ASIDE + name
-    directory.remove(aside)
-    fd = directory.create(aside, data)
+    there = directory.status(name)
+    if there is None or not _is(there, ghost) or _restored(directory, name, there):
+        return None
+    aside, fd = _complete(directory, name, data)
+    swapped = _swapped(name)
     try:
-        tickets.lock_life(fd)
-        linux.rename_special(directory.fd, aside, directory.fd, name, linux.RENAME_EXCHANGE)
+        rename(directory, aside, swapped)
+        linux.rename_special(directory.fd, swapped, directory.fd, name, linux.RENAME_EXCHANGE)
     except OSError as error:
-        directory.remove(aside)
+        directory.remove(swapped)
         os.close(fd)
         if error.errno == errno.ENOENT:
             return None
@@ -198,23 +220,41 @@ def exchange_for(directory: Dir, name: str, data: bytes, ghost: TokenFile, keep_
             f"{directory.of(name)}: this file system cannot exchange two files, so a ghost's token cannot be freed "
             "safely beside others; make sure that nobody holds or waits, then remove it by hand"
         ) from error
-    came_out = directory.status(aside)
-    if came_out is None or (came_out.st_dev, came_out.st_ino) != (ghost.device, ghost.inode):
-        _swap_back(directory, aside, name)
+    if not _is(os.lstat(swapped, dir_fd=directory.fd), ghost):
+        _swap_back(directory, swapped, name, os.fstat(fd))
         os.close(fd)
         return None
     if keep_as is None:
-        directory.remove(aside)
+        directory.remove(swapped)
     else:
-        rename(directory, aside, keep_as)
+        rename(directory, swapped, keep_as)
     return OwnToken(directory, name, fd, _nonce(data))
 
 
-def _swap_back(directory: Dir, aside: str, name: str) -> None:
-    """A stranger's token came out: give it its name again, whatever happened to ours meanwhile."""
-    try:
-        linux.rename_special(directory.fd, aside, directory.fd, name, linux.RENAME_EXCHANGE)
-    except FileNotFoundError:
-        _name_it(directory, aside, name)
-    else:
-        directory.remove(aside)
+def _restored(directory: Dir, name: str, placed: os.stat_result) -> bool:
+    """Whether ``placed`` came there by an exchange that was never completed, and a stranger's token is back now."""
+    left = look(directory, _swapped(name))
+    if left is None or left.ghost:
+        return False
+    _swap_back(directory, _swapped(name), name, placed)
+    return True
+
+
+def _is(status: os.stat_result, ghost: TokenFile) -> bool:
+    return (status.st_dev, status.st_ino) == (ghost.device, ghost.inode)
+
+
+def _swap_back(directory: Dir, swapped: str, name: str, placed: os.stat_result) -> None:
+    """A stranger's token came out: give it its name again, as if it had never lost it.
+
+    Meanwhile ``placed`` stood for it. Whoever removed that has removed the stranger's (a shell releases by the path
+    alone): then it does not come back, and what was created since is the token.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        while True:
+            stranger = os.lstat(swapped, dir_fd=directory.fd)
+            linux.rename_special(directory.fd, swapped, directory.fd, name, linux.RENAME_EXCHANGE)
+            if os.path.samestat(os.lstat(swapped, dir_fd=directory.fd), placed):
+                break
+            placed = stranger
+    directory.remove(swapped)

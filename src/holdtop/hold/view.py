@@ -120,6 +120,8 @@ class Record:
     at: str | None
     #: Where members were seen.
     cgroups: tuple[RecordedCgroup, ...] = ()
+    #: The session in which the payload was started.
+    session: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

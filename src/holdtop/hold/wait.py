@@ -111,7 +111,7 @@ class Waiter:
             self._heed(own)
             sight = self._look(own, token_dir)
             if self._may_try(sight):
-                if self.narrator.once("head", f"at the head of the queue: {self.places.said}"):
+                if self.narrator.once(f"head {own.ticket.id}", f"at the head of the queue: {self.places.said}"):
                     self._event(own, "head", where=self.places.said)
                 if held := taker.attempt(own, token_dir, sight.token):
                     return held

@@ -18,7 +18,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.custody import other_holds
 from holdtop.hold.files import Untrusted
 from holdtop.hold.places import Places
-from holdtop.hold.recovery import recorded_cgroups
+from holdtop.hold.recovery import keeper_of, recorded_cgroups
 from holdtop.hold.stop import user_name
 from holdtop.hold.view import Record, TokenFile
 from holdtop.operator.actor import with_powers_of
@@ -26,7 +26,7 @@ from holdtop.operator.deed import GRACE, Deed, Done, fates, returned, seconds
 from holdtop.operator.values import Fate, Plan, Step, Target
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope
-from holdtop.payload.process import Identity, Pinned, UnreadableProcess, is_alive, read_stat
+from holdtop.payload.process import Identity, Pinned
 
 #: How much longer than its grace a hold may take to answer, or to end, in seconds.
 SLACK = 3.0
@@ -145,8 +145,8 @@ def _signal_hold(deed: Deed) -> None:
         deed.progress(Step(None, "left", f"only {user_name(plan.uid or 0)} or root may signal it"))
         return
     hold = Identity(*plan.hold)
-    keeper = _keeper(deed, hold)
-    outer_first = [one for one in (hold, keeper) if one]
+    keeper = keeper_of(_published(deed), hold)
+    outer_first = [hold, *([keeper.identity] if keeper else [])]
     _send(deed, outer_first, SIGTERM, SIGCONT)
     if _until(lambda: _over(deed), deed.bounds().grace + SLACK):
         return
@@ -166,16 +166,6 @@ def _signal_hold(deed: Deed) -> None:
     if not _until(lambda: _over(deed), SLACK):
         _send(deed, outer_first[::-1], SIGKILL)
         _until(lambda: _over(deed), 1.0)
-
-
-def _keeper(deed: Deed, hold: Identity) -> Identity | None:
-    """The hold's inner process, if what its record says is true: a child of the hold."""
-    published = _published(deed)
-    try:
-        stat = read_stat(published.keeper_pid) if published and published.keeper_pid else None
-    except UnreadableProcess:
-        return None
-    return stat.identity if stat and stat.ppid == hold.pid and is_alive(hold) else None
 
 
 def _send(deed: Deed, identities: Sequence[Identity], *signums: Signals) -> None:

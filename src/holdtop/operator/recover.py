@@ -14,6 +14,7 @@ from holdtop.hold.custody import other_holds
 from holdtop.hold.look import look
 from holdtop.hold.places import Places, resolve
 from holdtop.hold.stop import user_name
+from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.hold.view import QueueView, TicketFile, TokenFile
 from holdtop.model.values import Snapshot
 from holdtop.operator.actor import with_powers_of
@@ -24,9 +25,6 @@ from holdtop.operator.values import Plan, Target
 from holdtop.payload.custody import Left
 from holdtop.payload.members import real_uid
 from holdtop.payload.process import Identity, is_alive, read_stat
-
-#: Inode of the initial pid namespace (PROC_PID_INIT_INO, include/uapi/linux/nsfs.h): only there is ESRCH a proof.
-INITIAL_PIDNS = 0xEFFFFFFC
 
 
 def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
@@ -130,7 +128,7 @@ def _judged(view: QueueView, snapshot: Snapshot | None) -> TokenFile:
         _refuse_living(token.ticket, "holds it: end it with holdtop kill")
         raise RefusedError(
             f"whether the hold of {token.ticket_id} is alive cannot be known from here: ask on its own host "
-            f"({token.ticket.host}), outside of containers"
+            f"({token.ticket.host}), as root and outside of containers, or in its own as long as that runs"
         )
     for ticket in view.tickets:
         if ticket.id in view.records:
@@ -148,7 +146,7 @@ def _refuse_living(ticket: TicketFile, what: str) -> None:
 def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
     """A shell's token is a ghost when its pid is gone, seen from where all pids are, and no device use is open."""
     assert token.pid is not None
-    if os.stat("/proc/self/ns/pid").st_ino != INITIAL_PIDNS:
+    if namespace("pid") != INITIAL_PIDNS:
         raise RefusedError("a shell token can only be judged from the initial pid namespace, not from a container")
     try:
         os.close(os.pidfd_open(token.pid))

@@ -27,8 +27,8 @@ KILL_WAIT = 1.0
 STILL_FOR = 0.25
 #: How long the next member to start is waited for, when KILL does not catch up with them, in seconds.
 HUNT_FOR = 0.05
-#: A child that the kernel counts and ``/proc`` hides (hidepid, and another account's program).
-UNSEEN = Member(Identity(0, 0), "a child that cannot be seen", None, "descent", "?")
+#: A member that the kernel counts and ``/proc`` hides (hidepid, and another account's program).
+UNSEEN = Member(Identity(0, 0), "a process that cannot be seen", None, "descent", "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,10 @@ class Ending:
         )
         left = [Left(member, self._why(identity)) for identity, member in living.items()]
         left += found.spared
-        if self.reaper and not self.reaper.childless and not left:
+        if not left and self.reaper and not self.reaper.childless:
             left = [Left(UNSEEN, "not permitted")]
+        elif not left and self._populated(found):
+            left = [Left(UNSEEN, "unkillable")]  # the whole cgroup was killed, by the kernel itself
         return fates, tuple(left), None if left else self._proof()
 
     def _proof(self) -> str | None:

@@ -43,6 +43,8 @@ class Scope:
     chosen: tuple[Identity, ...] = ()
     #: Spared on request, with whatever is below them.
     kept: frozenset[Identity] = frozenset()
+    #: The session in which the payload was started, as recorded: for when its root is dead and nobody is above it.
+    recorded_session: int | None = None
     #: Paths of all other cgroups in which a member was ever seen. Grows with each look.
     wandered: set[str] = field(default_factory=set)
 
@@ -52,7 +54,7 @@ class Scope:
         The root shares it with the hold: a group's leader, which the root is, cannot leave (setsid(2)).
         """
         stat = table.stats.get(self.reaper or self.root.pid)
-        return stat.session if stat and (self.reaper or stat.identity == self.root) else None
+        return stat.session if stat and (self.reaper or stat.identity == self.root) else self.recorded_session
 
     def groups(self) -> list[Cgroup]:
         """Every cgroup that has to be empty in the end."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.model.build import wanted
 from holdtop.model.raw import Details, Limits, Look, Raw, Table, Uses
 from holdtop.model.values import Device, Reading
@@ -26,8 +27,6 @@ from holdtop.systemd import UserScopes
 Readings = Mapping[str, Reading]
 #: What is asked of a box, and makes two boxes the same.
 Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool]
-#: Inode of the initial pid namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h).
-_INITIAL_PIDNS = 0xEFFFFFFC
 #: How often cards are looked for again, in seconds.
 CARDS_PERIOD = 5.0
 #: Seconds for which an old answer of the queues' state still counts as the state.
@@ -182,10 +181,8 @@ def _unanswered(source: Source[Any]) -> str:
 
 
 def _initial_pidns() -> bool | None:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PIDNS
-    except OSError:
-        return None
+    inode = namespace("pid")
+    return None if inode is None else inode == INITIAL_PIDNS
 
 
 def _no_card_why(found: Source[list[Card]] | None) -> str:
