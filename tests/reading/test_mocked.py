@@ -6,6 +6,7 @@ made after drm-uapi.rst and devcoredump.c.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from holdtop.sources import hotplug
 
 HERE = Path(__file__).parent / "mocked"
 GPU = "/sys/devices/pci0000:00/0000:00:08.1/0000:c3:00.0"
@@ -108,6 +111,21 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
     made.close()
 
 
+def test_events_that_were_lost_mean_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hotplug, "NOTICE", 0.01)
+    stopped, woken = threading.Event(), list[str]()
+
+    class Overrun:
+        def poll(self, timeout: float) -> None:
+            if len(woken) > 1:
+                stopped.set()
+                return
+            raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+
+    hotplug._listen(Overrun(), stopped, lambda: woken.append("look"), {})
+    assert woken == ["look", "look"]
+
+
 def gtt_used(seen: dict[str, Any]) -> float | None:
     value: float | None = seen["devices"].get(ADDRESS, {}).get("gtt_used_bytes")
     return value
@@ -151,6 +169,16 @@ def test_a_reset_is_flagged_with_whom_the_kernel_blames(bed: Bed) -> None:
     bed.event(CARD, "change", WEDGED="none", PID="1048641", TASK="code")
     seen = watcher.until(lambda seen: bool(seen["flags"]))
     assert seen["flags"] == [f"card {ADDRESS} was reset and has recovered; the kernel blames pid 1048641 (code)"]
+
+
+def test_a_process_of_any_name_silences_nobody(bed: Bed) -> None:
+    """A name may be any 15 bytes; pyudev raises for what is no UTF-8."""
+    watcher = bed.watch(1000, "udev")
+    watcher.until(lambda seen: gtt_used(seen) is not None)
+    bed.event(CARD, "change", WEDGED="none", PID="12", TASK="\udcff\x1b[2J")
+    watcher.until(lambda seen: bool(seen["flags"]) and "pid 12 (\udcff\x1b[2J)" in seen["flags"][0])
+    bed.event(CARD, "change", WEDGED="none", PID="1" * 5000, TASK="")
+    watcher.until(lambda seen: seen["flags"] == [f"card {ADDRESS} was reset and has recovered"])
 
 
 def test_a_dump_tells_of_a_hang(bed: Bed) -> None:

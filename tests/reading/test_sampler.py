@@ -194,6 +194,22 @@ def test_a_source_reads_no_more_often_than_its_period() -> None:
     source.close()
 
 
+@pytest.mark.parametrize("file", ["uptime", "sys/kernel/random/boot_id", "meminfo", "1/stat"])
+def test_whatever_hangs_of_a_recording_holds_nobody_up(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "proc" / file
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    roots = Roots(str(tmp_path), str(tmp_path / "proc"))
+    began = time.monotonic()
+    snapshot = look_once(state_dir=str(tmp_path), roots=roots, deadline=0.5)
+    assert time.monotonic() - began < 5
+    assert (snapshot.boot_id, snapshot.resources[0].state) == (None, "free")
+    gone = path.rename(path.with_name("gone"))
+    let_go(str(gone))
+    look_once(state_dir=str(tmp_path), roots=roots)
+    until(lambda: not own_threads(), 5)
+
+
 def test_half_a_place_is_said(tmp_path: Path) -> None:
     (look,) = look_all(None, None, {"GPU_QUEUE_DIR": str(tmp_path / "q"), "HOME": str(tmp_path)})
     assert look.half_named

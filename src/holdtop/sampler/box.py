@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,8 @@ from holdtop.systemd import UserScopes
 Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool]
 #: How often cards are looked for again, in seconds.
 CARDS_PERIOD = 5.0
+#: How often what hardly changes is read, in seconds.
+STANDING_PERIOD = 60.0
 #: Seconds for which an old answer of the queues' state still counts as the state.
 STATE_PATIENCE = 5.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -42,6 +44,7 @@ class Box:
         roots = self._roots
         self._wanted: frozenset[tuple[int, int]] = frozenset()
         self._looks: Source[tuple[Look, ...]] = Source("state", lambda: look_all(resources, state_dir))
+        self._standing: Source[_Standing] = Source("box", lambda: _standing(roots), STANDING_PERIOD)
         self._table: Source[Table] = Source("processes", lambda: processes.scan(roots.proc))
         self._details: Source[tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]]
         self._details = Source("details", self._read_details)
@@ -95,7 +98,7 @@ class Box:
             source.close()
 
     def _sources(self) -> Iterator[Source[Any]]:
-        yield from (self._looks, self._table)
+        yield from (self._looks, self._table, self._standing)
         yield from (source for source in (self._cards, self._uses) if source is not None)
         yield from list(self._readers.values())
 
@@ -128,12 +131,13 @@ class Box:
         """The newest answers. What has not answered says for how long it has been asked."""
         details, names = _newest(self._details, ({}, {}))
         found = _newest(self._cards, []) if self._cards else []
+        standing = _newest(self._standing, _Standing())
         return Raw(
             host=socket.gethostname(),
-            boot_id=read_text(f"{self._roots.proc}/sys/kernel/random/boot_id") or None,
+            boot_id=standing.boot_id,
             taken_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             at=time.monotonic(),
-            since_boot=_since_boot(self._roots),
+            since_boot=time.clock_gettime(time.CLOCK_BOOTTIME) if self._roots.live else standing.uptime,
             ticks_per_second=_TICKS,
             uid=os.geteuid(),
             initial_pidns=_initial_pidns() if self._roots.live else None,
@@ -147,7 +151,7 @@ class Box:
             no_card_why=_no_card_why(self._cards),
             details=details,
             users=names,
-            containment=possible(UserScopes()),
+            containment=standing.containment,
             roots=self._roots.said,
             limits=self._limits,
         )
@@ -169,6 +173,23 @@ def _answer(source: Source[Readings], names: tuple[str, ...]) -> Readings:
     return {name: replace(reading, at=at) for name, reading in answer.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What hardly changes while one looks."""
+
+    boot_id: str | None = None
+    #: Seconds, of a recording; 0 where it does not say.
+    uptime: float = 0.0
+    containment: tuple[str, ...] = ()
+
+
+def _standing(roots: Roots) -> _Standing:
+    uptime = 0.0
+    with contextlib.suppress(ValueError, IndexError):
+        uptime = float(read_text(f"{roots.proc}/uptime").split()[0])
+    return _Standing(read_text(f"{roots.proc}/sys/kernel/random/boot_id") or None, uptime, possible(UserScopes()))
+
+
 def _newest(source: Source[Any], otherwise: Any) -> Any:
     return source.newest[0] if source.newest else otherwise
 
@@ -187,12 +208,3 @@ def _no_card_why(found: Source[list[Card]] | None) -> str:
     if found is None:
         return "no sensor was asked"
     return "no AMD GPU was found" if found.newest else _unanswered(found)
-
-
-def _since_boot(roots: Roots) -> float:
-    """Seconds, suspends counted; of a recording what its ``uptime`` says, and 0 when that is missing."""
-    if roots.live:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    with contextlib.suppress(ValueError, IndexError):
-        return float(read_text(f"{roots.proc}/uptime").split()[0])
-    return 0.0

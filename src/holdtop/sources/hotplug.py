@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from holdtop.model.raw import Reset
@@ -41,34 +42,50 @@ def watch(wake: Callable[[], None], resets: MutableMapping[str, Reset]) -> threa
     except (ImportError, OSError):
         return None
     stopped = threading.Event()
-
-    def work() -> None:
-        while not stopped.is_set():
-            device = monitor.poll(timeout=NOTICE)
-            if device is not None and _heard(device, resets):
-                wake()
-
-    threading.Thread(target=work, name="holdtop hotplug", daemon=True).start()
+    listen = partial(_listen, monitor, stopped, wake, resets)
+    threading.Thread(target=listen, name="holdtop hotplug", daemon=True).start()
     return stopped
+
+
+def _listen(
+    monitor: Any, stopped: threading.Event, wake: Callable[[], None], resets: MutableMapping[str, Reset]
+) -> None:
+    while not stopped.is_set():
+        try:
+            device = monitor.poll(timeout=NOTICE)
+        except OSError:  # more came than the kernel keeps for us (ENOBUFS): some events are lost, so look
+            wake()
+            stopped.wait(NOTICE)
+            continue
+        if device is not None and _heard(device, resets):
+            wake()
 
 
 def _heard(device: Any, resets: MutableMapping[str, Reset]) -> bool:
     """Whether the event concerns us; a reset is noted."""
-    said = device.properties
-    if wedged := said.get("WEDGED"):
-        address, pid = _address(os.path.join(device.sys_path, "device")), said.get("PID", "")
+    if wedged := _said(device, "WEDGED"):
+        address, pid = _address(device, "device"), _said(device, "PID") or ""
         blamed = int(pid) if re.fullmatch("[0-9]{1,9}", pid) else None
-        resets[address] = Reset(address, wedged, time.monotonic(), blamed, said.get("TASK"))
+        resets[address] = Reset(address, wedged, time.monotonic(), blamed, _said(device, "TASK"))
         return True
     if device.subsystem == "devcoredump":
-        address = _address(os.path.join(device.sys_path, "failing_device"))
+        address = _address(device, "failing_device")
         if device.action == "add":
             resets[address] = Reset(address, "devcoredump", time.monotonic())  # what came of it is told later
         return True
     if device.subsystem == "drm" and device.action in ("add", "bind"):
-        resets.pop(_address(os.path.join(device.sys_path, "device")), None)
+        resets.pop(_address(device, "device"), None)
     return device.action in ACTIONS
 
 
-def _address(link: str) -> str:
-    return os.path.basename(os.path.realpath(link))
+def _said(device: Any, key: str) -> str | None:
+    """A property. What is no UTF-8 is kept as it is: a process names itself, and pyudev decodes strictly."""
+    try:
+        value: str | None = device.properties.get(key)
+    except UnicodeDecodeError as error:
+        return os.fsdecode(error.object)
+    return value
+
+
+def _address(device: Any, link: str) -> str:
+    return os.path.basename(os.path.realpath(os.path.join(device.sys_path, link)))

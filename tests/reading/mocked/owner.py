@@ -6,6 +6,7 @@ Run by the system's own Python, which has the bindings; the programs under test 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,10 @@ from gi.repository import UMockdev  # type: ignore[import-not-found]  # noqa: E4
 def uevent(bed: Any, device: str, action: str, properties: dict[str, str]) -> None:
     """The properties are of this event alone: the bed would keep them for the next."""
     kept = Path(bed.get_root_dir(), device.lstrip("/"), "uevent")
-    before = kept.read_text()
-    for key, value in properties.items():
-        UMockdev.Testbed.set_property(bed, device, key, value)
+    before = kept.read_bytes()
+    kept.write_bytes(before + os.fsencode("".join(f"{key}={value}\n" for key, value in properties.items())))
     bed.uevent(device, action)
-    kept.write_text(before)
+    kept.write_bytes(before)
 
 
 def obey(bed: Any, act: str, **said: Any) -> None:
