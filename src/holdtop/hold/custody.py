@@ -43,6 +43,8 @@ class Held:
     taken_at: str
     #: The flocked lock file, or ``None``.
     lock_fd: int | None = None
+    #: Why an event or the receipt of this hold is missing.
+    unwritten: Exception | None = None
 
     @property
     def id(self) -> str:
@@ -54,7 +56,8 @@ class Held:
         return self.token.in_place() is not True and not self.ticket.present()
 
     def event(self, name: str, **content: object) -> None:
-        events.record(self.queue, name, self.id, resource=self.places.resource, **content)
+        lost = events.record(self.queue, name, self.id, resource=self.places.resource, **content)
+        self.unwritten = lost or self.unwritten
 
     def asked_to_end(self, operators: Collection[int]) -> End | None:
         """By removing the ticket, or by a stop request of somebody who may."""
@@ -79,6 +82,23 @@ class Held:
             fcntl.flock(self.lock_fd, fcntl.LOCK_UN)  # for every process that shares it
         return released
 
+    def try_give_back(self, say: Callable[[str], None]) -> bool | None:
+        """``give_back``; ``None``, said and on record, when ticket or token cannot be removed."""
+        try:
+            return self.give_back()
+        except (HoldtopError, OSError) as error:
+            say(
+                f"{self.places.token_path} could not be released: {error}; "
+                "once it can be removed, the next hold or 'holdtop recover' does so"
+            )
+            self.event("unreleased", why=str(error))
+            return None
+
+    def undo(self, say: Callable[[str], None]) -> None:
+        """Give back what was taken for a command that is not started."""
+        if self.try_give_back(say) is not None:
+            self.event("released", reason="not started")
+
 
 @dataclass(slots=True)
 class HoldCustody:
@@ -95,6 +115,7 @@ class HoldCustody:
     #: ``None`` until they are known here: not to the heir of a killed keeper.
     _members: Collection[Member] | None = None
     _cgroups: Collection[SeenCgroup] | None = None
+    _blind: bool = False
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
@@ -106,9 +127,22 @@ class HoldCustody:
     def check(self) -> End | None:
         self._watch.drain()
         for held in self.held:
-            if end := self._check_token(held) or held.asked_to_end(self.operators):
+            try:
+                end = self._check_token(held) or held.asked_to_end(self.operators)
+            except OSError as error:
+                self._cannot_look(held, error)
+                continue
+            if end:
                 return end
         return None
+
+    def _cannot_look(self, held: Held, error: OSError) -> None:
+        """One bad look ends nobody; it is said once, and the next look comes by itself."""
+        if not self._blind:
+            self._blind = True
+            text = f"{held.places.token_path} and its ticket cannot be looked at: {error}; the command goes on"
+            self.warn(f"::warning::{text}")
+            held.event("warned", text=text)
 
     def _check_token(self, held: Held) -> End | None:
         in_place = held.token.in_place()
@@ -144,7 +178,7 @@ class HoldCustody:
         self._members = (Member(root, "", os.getuid(), "descent", "R"),)
         with contextlib.suppress(OSError):
             self._cgroups = tuple(SeenCgroup(group.path, group.inode(), True) for group in place.groups)
-        self._publish()
+        self._publish()  # or nothing is started: killed, this hold would leave a payload that nobody can find
 
     def started(self, root: Identity) -> None:
         for held in self.held:
@@ -152,11 +186,11 @@ class HoldCustody:
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         self._members, self._cgroups = members, cgroups
-        self._publish()
+        self._renew()
 
     def turned(self, turn: Turn) -> None:
         self._facts["state"] = "paused" if turn.paused else "running"
-        self._publish()
+        self._renew()
         said = {"limit": turn.limit, "threshold": turn.threshold, "value": turn.value, "text": turn.text}
         for held in self.held:
             held.event("paused" if turn.paused else "resumed", **said)
@@ -167,10 +201,15 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
-        self._publish()
+        self._renew()
         for held in self.held:
             if not held.concluded:
                 held.event("ending", reason=end.reason, text=end.text)
+
+    def _renew(self) -> None:
+        """What was published before stays where that fails."""
+        with contextlib.suppress(HoldtopError):
+            self._publish()
 
     def _publish(self) -> None:
         for held in self.held:
@@ -183,6 +222,8 @@ class HoldCustody:
     def conclude(self, report: Report) -> None:
         for held in reversed(self.held):
             self._conclude(held, report)
+            if held.unwritten:
+                self.warn(f"::warning::what is on record of hold {held.id} is incomplete: {held.unwritten}")
 
     def _conclude(self, held: Held, report: Report) -> None:
         if held.concluded:
@@ -204,11 +245,12 @@ class HoldCustody:
         for text in report.remarks():
             self.warn(text)
         seconds = time.monotonic() - held.at
-        receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
+        lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
+        held.unwritten = lost or held.unwritten
         if denied:
             # Whoever finds the ghost knows by the record alone that this payload lives.
             self._members = [left.member for left in denied]
-            self._publish()
+            self._renew()
             held.event("kept", left=receipt.describe_left(report))
             self.say(
                 f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "
@@ -221,11 +263,8 @@ class HoldCustody:
         # First what only a holder may write: whoever is killed after the release leaves nothing of it.
         record.remove(held.queue, held.id)
         stop.withdraw(held.queue, held.id)
-        try:
-            ours = held.give_back()
-        except (HoldtopError, OSError) as error:
-            self.say(f"{held.places.token_path} could not be released: {error}")
-            held.event("unreleased", why=str(error))
+        ours = held.try_give_back(self.say)
+        if ours is None:
             return
         if not ours:
             self.say(f"{held.places.token_path} was not ours any more and was left as it is")

@@ -115,8 +115,15 @@ class Supervisor:
             os._exit(0)
 
     def _watch(self) -> None:
-        """Until the keeper is gone."""
-        pidfd = os.pidfd_open(self._keeper)
+        """Until the keeper is gone. One that cannot be watched has to go."""
+        try:
+            pidfd = os.pidfd_open(self._keeper)
+        except OSError as error:
+            self._failure = f"cannot be watched: {error.strerror}"
+            os.kill(self._keeper, signal.SIGKILL)  # an unreaped child of ours: its pid is nobody else's
+            os.waitpid(self._keeper, 0)
+            self._hear()
+            return
         while True:
             ready = self._wait_for_news(pidfd)
             self._hear()
