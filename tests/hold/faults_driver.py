@@ -1,9 +1,9 @@
 """Run holds in forks of this process, and make one of their system calls fail.
 
-Reads a JSON object a line (``argv``, ``stderr``: a file, and to make something fail ``role``, ``at``, ``errno``,
-``lasting``), runs ``holdtop`` on ``argv`` and answers with one: ``status``, ``calls`` of each role that could have
-failed so, ``hit``: the call that did, and ``left``: processes that did not end. Everything is imported once, so that
-a life takes milliseconds.
+Reads a JSON object a line (``argv``, ``state``: the directory, ``stderr``: a file, ``limits`` of the process, and to
+make something fail ``role``, ``at``, ``errno``, ``lasting``), runs ``holdtop`` on ``argv`` and answers with one:
+``status``, ``calls`` of each role that could have failed so, ``hit``: the call that did, and ``left``: processes that
+did not end. Everything is imported once, so that a life takes a tenth of a second.
 
 ``role`` is the process that meets the fault, ``at`` counts its calls. With ``lasting`` every call that can fail so
 does from then on, in each process of the hold, as on a full disk; else only that one.
@@ -17,6 +17,7 @@ import fcntl
 import json
 import mmap
 import os
+import resource
 import signal
 import socket
 import struct
@@ -32,7 +33,7 @@ from holdtop.payload import linux
 #: How long the orphans of a hold that is over may take to end, in seconds.
 PATIENCE = 5.0
 ROLES = ("supervisor", "keeper", "root")
-#: Calls that make or change an entry, by what makes them fail.
+#: Calls by what makes them fail.
 _MAKE = {"create", "mkdir", "link", "rename", "rename_special"}
 _CHANGE = {*_MAKE, "unlink", "fchmod", "chmod", "fchown", "ftruncate", "open for writing"}
 _LOOK = {"open", "stat", "listdir"}
@@ -47,7 +48,7 @@ ON_STATE = {
     "EACCES": {*_CHANGE, *_LOOK},
     "EIO": {*_CHANGE, *_LOOK, *_LOCK, "write", "read", "pread"},
     "ENOLCK": _LOCK,
-    "ENOSYS": {*_LOCK, "rename_special"},
+    "ENOSYS": _LOCK,
     "ESTALE": {*_CHANGE, *_LOOK, *_LOCK, "write", "read", "pread"},
 }
 #: … and anywhere.
@@ -161,7 +162,8 @@ def live(told: dict[str, Any]) -> NoReturn:
     try:
         with open(told["stderr"], "wb") as file:
             os.dup2(file.fileno(), 2)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for name, limit in told.get("limits", {}).items():
+            resource.setrlimit(getattr(resource, name), (limit, limit))
         case, everywhere = told, told.get("errno") in ANYWHERE
         reach = {**ON_STATE, **ANYWHERE}.get(told.get("errno", ""), set())
         status = main.main(told["argv"])

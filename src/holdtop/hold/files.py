@@ -308,11 +308,11 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
 
 def no_locks(path: str) -> str:
     """What to do where file locks do not work."""
-    return f"holds need a file system with working locks, this one is {file_system(path)}; name another with --state-dir"
+    return f"holds need working file locks, which this {file_system(path)} lacks; name another place with --state-dir"
 
 
 def file_system(path: str) -> str:
-    """The type of the file system on which ``path`` lies (proc_pid_mountinfo(5)): ``ext4``, ``nfs4``, ``fuse.sshfs`` …"""
+    """The type of the file system that ``path`` lies on: ``ext4``, ``nfs4``, ``fuse.sshfs`` (proc_pid_mountinfo(5))."""
     with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         while not os.path.lexists(path):
             path = os.path.dirname(path)
@@ -322,7 +322,7 @@ def file_system(path: str) -> str:
             fields, _, rest = line.partition(" - ")
             if fields.split()[2] == name:
                 return rest.split()[0]
-    return "of an unknown type"
+    return "unknown file system"
 
 
 def _whose(path: str) -> str:

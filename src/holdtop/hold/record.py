@@ -70,9 +70,8 @@ def remove(queue: Dir, ticket_id: str) -> None:
 def remove_stale(queue: Dir, known: Collection[str | None]) -> None:
     """Remove the records of holds that could not do so themselves: of all tickets but the ``known`` ones."""
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
-        stale = {name.removeprefix(ASIDE).removesuffix(".json") for name in records.names()} - {*known}
-    for ticket_id in stale:
-        remove(queue, ticket_id)
+        for ticket_id in {name.removeprefix(ASIDE).removesuffix(".json") for name in records.names()} - {*known}:
+            remove(queue, ticket_id)
 
 
 def read(queue: Dir, ticket_id: str) -> Record | None:
