@@ -61,6 +61,16 @@ class Held:
         lost = events.record(self.queue, name, self.id, resource=self.places.resource, **content)
         self.unwritten = lost or self.unwritten
 
+    def publish(
+        self,
+        facts: Mapping[str, object],
+        members: Collection[Member] | None,
+        cgroups: Collection[SeenCgroup] | None,
+    ) -> None:
+        """Renew the hold's record. Raises ``HoldError``."""
+        content = {**facts, "nonce": self.ticket.ticket.nonce, "taken_at": self.taken_at}
+        record.publish(self.queue, self.id, content, members, cgroups)
+
     def asked_to_end(self, operators: Collection[int]) -> End | None:
         """By removing the ticket, or by a stop request of somebody who may."""
         if not self.ticket.present():
@@ -130,21 +140,15 @@ class HoldCustody:
         self._watch.drain()
         for held in self.held:
             try:
-                end = self._check_token(held) or held.asked_to_end(self.operators)
-            except OSError as error:
-                self._cannot_look(held, error)
-                continue
-            if end:
-                return end
+                if end := self._check_token(held) or held.asked_to_end(self.operators):
+                    return end
+            except OSError as error:  # one bad look ends nobody, and the next one comes by itself
+                if not self._blind:
+                    self._blind = True
+                    text = f"{held.places.token_path} and its ticket cannot be looked at: {error}; the command goes on"
+                    self.warn(f"::warning::{text}")
+                    held.event("warned", text=text)
         return None
-
-    def _cannot_look(self, held: Held, error: OSError) -> None:
-        """One bad look ends nobody; it is said once, and the next look comes by itself."""
-        if not self._blind:
-            self._blind = True
-            text = f"{held.places.token_path} and its ticket cannot be looked at: {error}; the command goes on"
-            self.warn(f"::warning::{text}")
-            held.event("warned", text=text)
 
     def _check_token(self, held: Held) -> End | None:
         in_place = held.token.in_place()
@@ -180,7 +184,8 @@ class HoldCustody:
         self._members = (Member(root, "", os.getuid(), "descent", "R"),)
         with contextlib.suppress(OSError):
             self._cgroups = tuple(SeenCgroup(group.path, group.inode(), True) for group in place.groups)
-        self._publish()  # or nothing is started: killed, this hold would leave a payload that nobody can find
+        for held in self.held:  # or nothing is started: killed, this hold would leave a payload that nobody can find
+            held.publish(self._facts, self._members, self._cgroups)
 
     def started(self, root: Identity) -> None:
         for held in self.held:
@@ -188,11 +193,11 @@ class HoldCustody:
 
     def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
         self._members, self._cgroups = members, cgroups
-        self._renew()
+        self._publish()
 
     def turned(self, turn: Turn) -> None:
         self._facts["state"] = "paused" if turn.paused else "running"
-        self._renew()
+        self._publish()
         said = {"limit": turn.limit, "threshold": turn.threshold, "value": turn.value, "text": turn.text}
         for held in self.held:
             held.event("paused" if turn.paused else "resumed", **said)
@@ -203,20 +208,16 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
-        self._renew()
+        self._publish()
         for held in self.held:
             if not held.concluded:
                 held.event("ending", reason=end.reason, text=end.text)
 
-    def _renew(self) -> None:
-        """What was published before stays where that fails."""
-        with contextlib.suppress(HoldtopError):
-            self._publish()
-
     def _publish(self) -> None:
+        """What was published before stays where that fails."""
         for held in self.held:
-            content = {**self._facts, "nonce": held.ticket.ticket.nonce, "taken_at": held.taken_at}
-            record.publish(held.queue, held.id, content, self._members, self._cgroups)
+            with contextlib.suppress(HoldtopError):
+                held.publish(self._facts, self._members, self._cgroups)
 
     def other_holds(self) -> Collection[int]:
         return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
@@ -252,7 +253,7 @@ class HoldCustody:
         if denied:
             # Whoever finds the ghost knows by the record alone that this payload lives.
             self._members = [left.member for left in denied]
-            self._renew()
+            self._publish()
             held.event("kept", left=receipt.describe_left(report))
             self.say(
                 f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "

@@ -143,21 +143,10 @@ class Dir:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         with _Naming(self, name):
             fd = os.open(name, flags, 0o600, dir_fd=self.fd)
-            with self.undone(name, fd):
+            with undone(self, name, fd):
                 _share(self.fd, fd, mode)
                 write_all(fd, data)
         return fd
-
-    @contextlib.contextmanager
-    def undone(self, name: str, fd: int) -> Iterator[None]:
-        """Unless the block succeeds, remove the file that was made for it, and close it."""
-        try:
-            yield
-        except OSError:
-            os.close(fd)
-            with contextlib.suppress(OSError):  # the first failure is the cause that has to be told
-                self.remove(name)
-            raise
 
     def open_or_create(self, name: str, flags: int = os.O_RDONLY, *, mode: int = FILE_MODE) -> int:
         """Open, making the file when it is missing. O_CREAT comes second: in a sticky directory
@@ -176,7 +165,7 @@ class Dir:
         aside = ASIDE + name  # one name: whoever writes this file writes it alone, so what has it is debris
         self.remove(aside)
         fd = self.create(aside, data)
-        with self.undone(aside, fd):
+        with undone(self, aside, fd):
             rename(self, aside, name)
         os.close(fd)
 
@@ -210,6 +199,18 @@ class Dir:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def undone(directory: Dir, name: str, fd: int) -> Iterator[None]:
+    """Unless the block succeeds, close the file that was made for it, and remove it."""
+    try:
+        yield
+    except BaseException:
+        os.close(fd)
+        with contextlib.suppress(OSError):  # the first failure is the cause that has to be told
+            directory.remove(name)
+        raise
 
 
 def _single(name: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from holdtop.errors import LockTimeout, PlaceError
 from holdtop.hold import record
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, no_locks, rename, write_all, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 
@@ -108,22 +108,26 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
         ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
         aside = ASIDE + ticket.id
         fd = queue.create(aside)
-        with queue.undone(aside, fd):
+        with undone(queue, aside, fd):
             tickets.lock_life(fd)
-            _prove_life(queue, aside)
+            _prove_locks(queue, aside)
             write_all(fd, data)
             rename(queue, aside, ticket.id)
         return OwnTicket(queue, ticket, data, fd)
 
 
-def _prove_life(queue: Dir, name: str) -> None:
-    """Raise ``PlaceError`` where a lock is granted and not kept: everybody would seem dead, or be let in at once."""
-    fd = queue.open(name)
-    try:
-        if not tickets.is_locked(fd):
-            raise PlaceError(f"{queue.path}: a lock was granted and is not kept; {no_locks(queue.path)}")
-    finally:
-        os.close(fd)
+def _prove_locks(queue: Dir, ticket: str) -> None:
+    """Raise ``PlaceError`` unless both our locks, the queue's and that on our ticket, exclude another opening.
+
+    Some network file systems grant every lock and keep none: holds would seem dead, and all be let in at once.
+    """
+    for name, kept in ((LOCK, lambda fd: not _take(fd, 0)), (ticket, tickets.is_locked)):
+        fd = queue.open(name)
+        try:
+            if not kept(fd):
+                raise PlaceError(f"{queue.of(name)}: a lock was granted and is not kept; {no_locks(queue.path)}")
+        finally:
+            os.close(fd)
 
 
 def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
