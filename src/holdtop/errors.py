@@ -21,6 +21,9 @@ but for the hold itself, which alone knows that the command was not run.
 
 from __future__ import annotations
 
+#: What every failure before the start ends with; of others (a release, an act) it would not be true.
+NOT_RUN = "the command was not run"
+
 
 class HoldtopError(Exception):
     """Something that ends the command with one line on stderr and ``status``."""

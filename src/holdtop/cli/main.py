@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from holdtop import __version__
-from holdtop.errors import HoldtopError
+from holdtop.errors import NOT_RUN, HoldtopError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -84,7 +84,8 @@ def _guarded(program: str, words: list[str]) -> int:
     except OSError as error:
         _silence_stdout()
         full = error.filename is None and error.errno in _FULL
-        text = f"cannot write to stdout: {error.strerror}" if full else str(error)
+        said = f"{error}; {NOT_RUN}" if _runs(words) else str(error)
+        text = f"cannot write to stdout: {error.strerror}" if full else said
         return _fail(program, text, _failure(words))
     except Exception as error:  # the last edge: a user sees one line, a developer may ask for all
         if os.environ.get("HOLDTOP_TRACEBACK"):
@@ -179,9 +180,13 @@ def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def _runs(words: list[str]) -> bool:
+    return words[:1] in (["run"], ["guard"])
+
+
 def _failure(words: list[str]) -> int:
     """1 is a payload's own number: what runs one has its own failure's status."""
-    return 125 if words[:1] in (["run"], ["guard"]) else 1
+    return 125 if _runs(words) else 1
 
 
 def _silence_stdout() -> None:

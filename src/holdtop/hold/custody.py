@@ -44,6 +44,8 @@ class Held:
     taken_at: str
     #: The flocked lock file, or ``None``.
     lock_fd: int | None = None
+    #: Why an event or the receipt of this hold is missing.
+    unwritten: Exception | None = None
 
     @property
     def id(self) -> str:
@@ -51,11 +53,24 @@ class Held:
 
     @property
     def concluded(self) -> bool:
-        """It is given back: the keeper was killed after that."""
-        return self.token.in_place() is not True and not self.ticket.present()
+        """It is given back: the keeper was killed after that. Not as far as anybody can see, if nobody can look."""
+        with contextlib.suppress(OSError):
+            return self.token.in_place() is not True and not self.ticket.present()
+        return False
 
     def event(self, name: str, **content: object) -> None:
-        events.record(self.queue, name, self.id, resource=self.places.resource, **content)
+        lost = events.record(self.queue, name, self.id, resource=self.places.resource, **content)
+        self.unwritten = lost or self.unwritten
+
+    def publish(
+        self,
+        facts: Mapping[str, object],
+        members: Collection[Member] | None,
+        cgroups: Collection[SeenCgroup] | None,
+    ) -> None:
+        """Renew the hold's record. Raises ``HoldError``."""
+        content = {**facts, "nonce": self.ticket.ticket.nonce, "taken_at": self.taken_at}
+        record.publish(self.queue, self.id, content, members, cgroups)
 
     def asked_to_end(self, operators: Collection[int]) -> End | None:
         """By removing the ticket, or by a stop request of somebody who may."""
@@ -80,6 +95,23 @@ class Held:
             fcntl.flock(self.lock_fd, fcntl.LOCK_UN)  # for every process that shares it
         return released
 
+    def try_give_back(self, say: Callable[[str], None]) -> bool | None:
+        """``give_back``; ``None``, said and on record, when ticket or token cannot be removed."""
+        try:
+            return self.give_back()
+        except (HoldtopError, OSError) as error:
+            say(
+                f"{self.places.token_path} could not be released: {error}; "
+                "once it can be removed, the next hold or 'holdtop recover' does so"
+            )
+            self.event("unreleased", why=str(error))
+            return None
+
+    def undo(self, say: Callable[[str], None]) -> None:
+        """Give back what was taken for a command that is not started."""
+        if self.try_give_back(say) is not None:
+            self.event("released", reason="not started")
+
 
 @dataclass(slots=True)
 class HoldCustody:
@@ -96,6 +128,7 @@ class HoldCustody:
     #: ``None`` until they are known here: not to the heir of a killed keeper.
     _members: Collection[Member] | None = None
     _cgroups: Collection[SeenCgroup] | None = None
+    _blind: bool = False
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
@@ -107,8 +140,15 @@ class HoldCustody:
     def check(self) -> End | None:
         self._watch.drain()
         for held in self.held:
-            if end := self._check_token(held) or held.asked_to_end(self.operators):
-                return end
+            try:
+                if end := self._check_token(held) or held.asked_to_end(self.operators):
+                    return end
+            except OSError as error:  # one bad look ends nobody, and the next one comes by itself
+                if not self._blind:
+                    self._blind = True
+                    text = f"{held.places.token_path} and its ticket cannot be looked at: {error}; the command goes on"
+                    self.warn(f"::warning::{text}")
+                    held.event("warned", text=text)
         return None
 
     def _check_token(self, held: Held) -> End | None:
@@ -145,7 +185,8 @@ class HoldCustody:
         self._members = (Member(root, "", os.getuid(), "descent", "R"),)
         with contextlib.suppress(OSError):
             self._cgroups = tuple(SeenCgroup(group.path, group.inode(), True) for group in place.groups)
-        self._publish()
+        for held in self.held:  # or nothing is started: killed, this hold would leave a payload that nobody can find
+            held.publish(self._facts, self._members, self._cgroups)
 
     def started(self, root: Identity) -> None:
         for held in self.held:
@@ -174,11 +215,12 @@ class HoldCustody:
                 held.event("ending", reason=end.reason, text=end.text)
 
     def _publish(self) -> None:
+        """What was published before stays where that fails."""
         for held in self.held:
             if held.concluded:
                 continue
-            content = {**self._facts, "nonce": held.ticket.ticket.nonce, "taken_at": held.taken_at}
-            record.publish(held.queue, held.id, content, self._members, self._cgroups)
+            with contextlib.suppress(HoldtopError):
+                held.publish(self._facts, self._members, self._cgroups)
 
     def other_holds(self) -> Collection[int]:
         return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
@@ -186,6 +228,8 @@ class HoldCustody:
     def conclude(self, report: Report) -> None:
         for held in reversed(self.held):
             self._conclude(held, report)
+            if held.unwritten:
+                self.warn(f"::warning::what is on record of hold {held.id} is incomplete: {held.unwritten}")
 
     def _conclude(self, held: Held, report: Report) -> None:
         if held.concluded:
@@ -207,7 +251,8 @@ class HoldCustody:
         for text in report.remarks():
             self.warn(text)
         seconds = time.monotonic() - held.at
-        receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
+        lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
+        held.unwritten = lost or held.unwritten
         if denied:
             # Whoever finds the ghost knows by the record alone that this payload lives.
             self._members = [left.member for left in denied]
@@ -224,11 +269,8 @@ class HoldCustody:
         # First what only a holder may write: whoever is killed after the release leaves nothing of it.
         record.remove(held.queue, held.id)
         stop.withdraw(held.queue, held.id)
-        try:
-            ours = held.give_back()
-        except (HoldtopError, OSError) as error:
-            self.say(f"{held.places.token_path} could not be released: {error}")
-            held.event("unreleased", why=str(error))
+        ours = held.try_give_back(self.say)
+        if ours is None:
             return
         if not ours:
             self.say(f"{held.places.token_path} was not ours any more and was left as it is")

@@ -5,7 +5,6 @@ A log that is full, blocked or read-only never stops a hold: writing an event ra
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -24,8 +23,11 @@ ROTATE_AT = 16 * 1024 * 1024
 TAIL = 256 * 1024
 
 
-def record(queue: Dir, event: str, ticket: str, **content: object) -> None:
-    """Append one event. ``content`` is JSON-able; whatever its text contains, it stays one line."""
+def record(queue: Dir, event: str, ticket: str, **content: object) -> Exception | None:
+    """Append one event. ``content`` is JSON-able; whatever its text contains, it stays one line.
+
+    Gives why it could not be written, instead of raising it.
+    """
     line = {
         "at": now(),
         "boot": boot_id(),
@@ -34,9 +36,13 @@ def record(queue: Dir, event: str, ticket: str, **content: object) -> None:
         "by_pid": os.getpid(),
         **content,
     }
-    with contextlib.suppress(OSError, Untrusted, HoldtopError), queue.sub(LOG, make=DIRECTORY_MODE) as log:
-        _rotate(log)
-        append(log, EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
+    try:
+        with queue.sub(LOG, make=DIRECTORY_MODE) as log:
+            _rotate(log)
+            append(log, EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
+    except (OSError, Untrusted, HoldtopError) as error:
+        return error
+    return None
 
 
 def tail(queue: Dir) -> Iterator[dict[str, object]]:

@@ -30,16 +30,34 @@ SIZE_LIMIT = 64 * 1024
 ASIDE = ".new-"
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_FULL = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EIO,
+#: What keeps the state from being written, and what to do about it.
+_REMEDIES = {
+    errno.ENOSPC: "free some space or inodes there",
+    errno.EDQUOT: "free some of the quota there",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f)",
+    errno.EROFS: "make it writable, or name another place with --state-dir",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "the whole box has too many files open; see fs.file-max",
+    errno.ENOMEM: "the kernel has no memory left",
+    errno.EIO: "see the kernel's log: the disk fails",
 }
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+class _Naming:
+    """An ``OSError`` of the block names the whole path: the call itself knew a descriptor, or a name in a directory."""
+
+    __slots__ = ("_directory", "_name")
+
+    def __init__(self, directory: Dir, name: str = "") -> None:
+        self._directory, self._name = directory, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, OSError):
+            error.filename = self._directory.of(self._name) if self._name else self._directory.path
 
 
 class Untrusted(Exception):
@@ -83,13 +101,15 @@ class Dir:
             refuse(error, path, "open or make the directory")
 
     def names(self) -> list[str]:
-        return os.listdir(self.fd)
+        with _Naming(self):
+            return os.listdir(self.fd)
 
     def open(self, name: str, flags: int = _READ, *, links: int = 1) -> int:
         """Open an existing regular file. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``."""
         _single(name)
         try:
-            fd = os.open(name, flags | _READ & ~os.O_ACCMODE, dir_fd=self.fd)
+            with _Naming(self, name):
+                fd = os.open(name, flags | _READ & ~os.O_ACCMODE, dir_fd=self.fd)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
                 raise Untrusted(f"{self.of(name)} is a link or no regular file") from error
@@ -112,7 +132,8 @@ class Dir:
         try:
             if not shared:
                 author(os.fstat(fd), self.of(name))
-            data = os.read(fd, SIZE_LIMIT + 1)
+            with _Naming(self, name):
+                data = os.read(fd, SIZE_LIMIT + 1)
             if len(data) > SIZE_LIMIT:
                 raise Untrusted(f"{self.of(name)} is larger than {SIZE_LIMIT} bytes")
             return data, os.fstat(fd)
@@ -122,16 +143,14 @@ class Dir:
     def create(self, name: str, data: bytes = b"", *, mode: int = FILE_MODE) -> int:
         """Make a new file with exactly this content and mode, whatever the umask; the descriptor stays open.
 
-        Raises ``OSError``; then nothing of that name is left.
+        Raises ``OSError``; then nothing of that name is left, unless the disk does not even let go of it.
         """
-        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
-        try:
-            _share(self.fd, fd, mode)
-            write_all(fd, data)
-        except OSError:
-            os.close(fd)
-            self.remove(name)
-            raise
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with _Naming(self, name):
+            fd = os.open(name, flags, 0o600, dir_fd=self.fd)
+            with undone(self, name, fd):
+                _share(self.fd, fd, mode)
+                write_all(fd, data)
         return fd
 
     def open_or_create(self, name: str, flags: int = os.O_RDONLY, *, mode: int = FILE_MODE) -> int:
@@ -150,18 +169,17 @@ class Dir:
         _single(name)
         aside = ASIDE + name  # one name: whoever writes this file writes it alone, so what has it is debris
         self.remove(aside)
-        os.close(self.create(aside, data))
-        try:
+        fd = self.create(aside, data)
+        with undone(self, aside, fd):
             rename(self, aside, name)
-        except OSError:
-            self.remove(aside)
-            raise
+        os.close(fd)
 
     def remove(self, name: str) -> bool:
         """Unlink; False when it was not there."""
         _single(name)
         try:
-            os.unlink(name, dir_fd=self.fd)
+            with _Naming(self, name):
+                os.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:
             return False
         return True
@@ -169,7 +187,8 @@ class Dir:
     def status(self, name: str) -> os.stat_result | None:
         """lstat, or ``None`` when it is not there."""
         try:
-            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            with _Naming(self, name):
+                return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
@@ -198,6 +217,18 @@ def author(status: os.stat_result, path: str) -> int:
     return status.st_uid
 
 
+@contextlib.contextmanager
+def undone(directory: Dir, name: str, fd: int) -> Iterator[None]:
+    """Unless the block succeeds, close the file that was made for it, and remove it."""
+    try:
+        yield
+    except BaseException:
+        os.close(fd)
+        with contextlib.suppress(OSError):  # the first failure is the cause that has to be told
+            directory.remove(name)
+        raise
+
+
 def _single(name: str) -> None:
     """A path would leave the directory, and an absolute one ignore it."""
     if "/" in name or name in ("", ".", ".."):
@@ -211,16 +242,18 @@ def append(directory: Dir, name: str, data: bytes) -> None:
     """
     fd = directory.open_or_create(name, os.O_RDWR | os.O_APPEND, mode=SHARED_FILE_MODE)
     try:
-        size = os.fstat(fd).st_size
-        torn = size and os.pread(fd, 1, size - 1) != b"\n"
-        write_all(fd, (b"\n" if torn else b"") + data)
+        with _Naming(directory, name):
+            size = os.fstat(fd).st_size
+            torn = size and os.pread(fd, 1, size - 1) != b"\n"
+            write_all(fd, (b"\n" if torn else b"") + data)
     finally:
         os.close(fd)
 
 
 def rename(directory: Dir, old: str, new: str) -> None:
     """Within one directory; what had the new name is gone."""
-    os.rename(old, new, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+    with _Naming(directory, new):
+        os.rename(old, new, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
 
 
 def _unmask(directory_fd: int, name: str) -> None:
@@ -269,18 +302,44 @@ def writing(path: str, doing: str) -> Iterator[None]:
 
 
 def refuse(error: OSError, path: str, doing: str) -> NoReturn:
-    """Raise what an ``OSError`` on the state means. Gone, denied, full and odd are four different things."""
+    """Raise what an ``OSError`` on the state means. Gone, denied, full and odd are four different things.
+
+    ``path``: what it was about, where the error itself does not name more of it.
+    """
+    if isinstance(error.filename, str) and error.filename.startswith(os.sep):
+        path = error.filename
     what = f"cannot {doing}: {path}: {error.strerror}"
     match error.errno:
         case errno.EACCES | errno.EPERM:
             raise StateDenied(f"{what} ({_whose(path)})") from error
         case errno.ENOENT:
             raise PlaceError(f"{what}; make it, or name another place with --state-dir") from error
-        case errno.ELOOP | errno.ENOTDIR | errno.EEXIST | errno.EISDIR:
+        case errno.ELOOP | errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
             raise PlaceError(f"{what}; the state follows no links and takes no other kind of file") from error
-        case number if number in _FULL:
-            raise StateWriteError(what) from error
+        case number if number in _REMEDIES:
+            raise StateWriteError(f"{what}; {_REMEDIES[number]}") from error
+        case number if number in _NO_LOCKS:
+            raise PlaceError(f"{what}; {no_locks(path)}") from error
     raise HoldError(what) from error
+
+
+def no_locks(path: str) -> str:
+    """What to do where file locks do not work."""
+    return f"holds need working file locks, which this {file_system(path)} lacks; name another place with --state-dir"
+
+
+def file_system(path: str) -> str:
+    """The type of the file system that ``path`` lies on: ``ext4``, ``nfs4``, ``fuse.sshfs`` (proc_pid_mountinfo(5))."""
+    with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+        while not os.path.lexists(path):
+            path = os.path.dirname(path)
+        device = os.stat(path).st_dev
+        name = f"{os.major(device)}:{os.minor(device)}"
+        for line in file:
+            fields, _, rest = line.partition(" - ")
+            if fields.split()[2] == name:
+                return rest.split()[0]
+    return "unknown file system"
 
 
 def _whose(path: str) -> str:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from holdtop.errors import HoldError, UsageError
+from holdtop.errors import NOT_RUN, HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
 from holdtop.hold.custody import Held, HoldCustody, other_holds
+from holdtop.hold.files import writing
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
@@ -39,8 +40,6 @@ from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
 from holdtop.payload.supervisor import Result, Supervisor
 
-#: What every failure before the start ends with; of others (a release, an act) it would not be true.
-NOT_RUN = "the command was not run"
 #: The state directory of the hold that an environment was made for.
 STATE_DIR_MARK = "HOLDTOP_STATE_DIR"
 
@@ -124,7 +123,7 @@ class Life:
         held: list[Held] = []
         for resource in wanted:
             held.append(self._acquire(resource, until, self._custody(held).check))
-            undo.callback(_give_back, held[-1])
+            undo.callback(held[-1].undo, self.narrator.say)
         return held
 
     def _acquire(self, resource: str, until: float | None, also: Callable[[], End | None]) -> Held:
@@ -216,11 +215,6 @@ class Life:
         return marks
 
 
-def _give_back(held: Held) -> None:
-    held.give_back()
-    held.event("released", reason="not started")
-
-
 def _open_log(path: str | None) -> int | None:
     """The payload's output file: appended to, never through a link, never a FIFO. Raises ``UsageError``."""
     if path is None:
@@ -242,13 +236,12 @@ def live(options: Options, inbox: SignalInbox, narrator: Narrator) -> Result:
     Raises ``HoldError`` or ``UsageError``.
     """
     try:
-        own_identity()  # where /proc does not show even us, nothing could be watched
-        linux.become_subreaper()
-        starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
-        return Life(options, inbox, starter, narrator).live()
+        with writing("its processes", "start the hold"):
+            own_identity()  # where /proc does not show even us, nothing could be watched
+            linux.become_subreaper()
+            starter = Starter(die_with_parent=options.die_with_parent, hup_ignored=inbox.hup_ignored)
+            return Life(options, inbox, starter, narrator).live()
     except UnreadableProcess as error:
         raise HoldError(f"this hold cannot see its own processes: {error}; {NOT_RUN}") from error
     except HoldError as error:
         raise type(error)(f"{error}; {NOT_RUN}") from error
-    except OSError as error:
-        raise HoldError(f"the hold failed: {error}") from error

@@ -182,9 +182,10 @@ def exposed(places: Places) -> dict[str, str]:
 
 
 def _existing(path: str, named_by: str) -> str:
-    if not os.path.isdir(path):
-        raise PlaceError(f"{named_by} names {path}, which is no directory; make it or name another")
-    return os.path.abspath(path)
+    with writing(path, f"use what {named_by} names"):
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            return os.path.abspath(path)
+    raise PlaceError(f"{named_by} names {path}, which is no directory; make it or name another")
 
 
 def _in_state_dir(resource: str, directory: str, rule: Rule, environ: Mapping[str, str]) -> Places:

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdtop.errors import LockTimeout
+from holdtop.errors import LockTimeout, PlaceError
 from holdtop.hold import record
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, rename, write_all, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 
@@ -34,17 +34,21 @@ def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
 
     Raises ``LockTimeout`` naming who has it, or what ``files.refuse`` makes of an error.
     """
-    path = queue.of(LOCK)
-    with writing(path, "open the queue's lock"):
-        fd = queue.open_or_create(LOCK)
-    try:
-        with writing(path, "take the queue's lock"):
-            taken = _take(fd, time.monotonic() + wait)
-        if not taken:
-            raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
-        yield
-    finally:
-        os.close(fd)
+    path, until = queue.of(LOCK), time.monotonic() + wait
+    while True:
+        with writing(path, "open the queue's lock"):
+            fd = queue.open_or_create(LOCK)
+        try:
+            with writing(path, "take the queue's lock"):
+                taken = _take(fd, until)
+                there = queue.status(LOCK)
+            if not taken:
+                raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
+            if there and os.path.samestat(there, os.fstat(fd)):  # else others lock what somebody has put there
+                yield
+                return
+        finally:
+            os.close(fd)
 
 
 def _take(fd: int, until: float) -> bool:
@@ -85,7 +89,7 @@ class OwnTicket:
         return status is not None and os.path.samestat(status, os.fstat(self.fd))
 
     def leave(self) -> None:
-        """Remove the file, unless another one has its name."""
+        """Remove the file, unless another one has its name. Where that fails, the next to queue up does it."""
         with contextlib.suppress(OSError):
             if self.present():
                 self.queue.remove(self.ticket.id)
@@ -104,15 +108,26 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
         ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
         aside = ASIDE + ticket.id
         fd = queue.create(aside)
-        try:
+        with undone(queue, aside, fd):
             tickets.lock_life(fd)
+            _prove_locks(queue, aside)
             write_all(fd, data)
             rename(queue, aside, ticket.id)
-        except OSError:
-            queue.remove(aside)
-            os.close(fd)
-            raise
         return OwnTicket(queue, ticket, data, fd)
+
+
+def _prove_locks(queue: Dir, ticket: str) -> None:
+    """Raise ``PlaceError`` unless both our locks, the queue's and that on our ticket, exclude another opening.
+
+    Some network file systems grant every lock and keep none: holds would seem dead, and all be let in at once.
+    """
+    for name, kept in ((LOCK, lambda fd: not _take(fd, 0)), (ticket, tickets.is_locked)):
+        fd = queue.open(name)
+        try:
+            if not kept(fd):
+                raise PlaceError(f"{queue.of(name)}: a lock was granted and is not kept; {no_locks(queue.path)}")
+        finally:
+            os.close(fd)
 
 
 def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
@@ -122,7 +137,7 @@ def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
     """
     try:
         text = queue.read(SEQUENCE)[0].strip()
-        counter = int(text) if text.isdigit() else LAST_SEQUENCE
+        counter = int(text) if text.isdigit() and len(text) <= 10 else LAST_SEQUENCE
     except (FileNotFoundError, Untrusted):
         counter = LAST_SEQUENCE
     if counter >= LAST_SEQUENCE:
@@ -140,7 +155,7 @@ def _sequence_from_events(queue: Dir) -> int:
 
 
 def _sweep(queue: Dir, holder: str | None) -> list[TicketFile]:
-    """Under the lock: remove what dead waiters left, half-written files and tickets that will never take.
+    """Under the lock: remove what dead waiters left, half-written files, tickets that will never take, stale records.
 
     A ticket with a record has run: its payload may live, and recovery needs both.
 
@@ -151,6 +166,7 @@ def _sweep(queue: Dir, holder: str | None) -> list[TicketFile]:
     for name in [*(ticket.id for ticket in dead), *(name for name in queue.names() if name.startswith(ASIDE))]:
         with contextlib.suppress(OSError):
             queue.remove(name)
+    record.remove_stale(queue, {holder, *(ticket.id for ticket in found)})
     return [ticket for ticket in found if ticket not in dead]
 
 

@@ -32,8 +32,11 @@ def verdict(report: Report) -> Verdict:
 
 def write(
     queue: Dir, ticket: TicketFile, report: Report, status: int | None, held_seconds: float | None, released: bool
-) -> None:
-    """Append one receipt; never raises. ``None``: nobody was there to know."""
+) -> Exception | None:
+    """Append one receipt. A ``None`` in it: nobody was there to know.
+
+    Gives why it could not be written, instead of raising it.
+    """
     said = {
         "at": now(),
         "ticket": ticket.id,
@@ -47,8 +50,11 @@ def write(
         "left": describe_left(report),
         "suspects": describe_suspects(report),
     }
-    with contextlib.suppress(OSError, Untrusted):
+    try:
         append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
+    except (OSError, Untrusted) as error:
+        return error
+    return None
 
 
 def describe_left(report: Report) -> list[dict[str, object]]:

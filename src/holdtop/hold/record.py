@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import ASIDE, DIRECTORY_MODE, Dir, Untrusted, json_object
+from holdtop.hold.files import ASIDE, DIRECTORY_MODE, Dir, Untrusted, json_object, writing
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
 from holdtop.payload.custody import Member, SeenCgroup
@@ -35,7 +35,7 @@ def publish(
 ) -> None:
     """Renew the record. ``None`` is not known: what was said before stays (an heir knows less than the dead keeper).
 
-    A disk that is full leaves the old one; nothing is raised.
+    Raises ``HoldError`` when it cannot be written; the old one stays then.
     """
     said: dict[str, object] = {**content, "ticket": ticket_id, "at": now()}
     if cgroups is not None:
@@ -43,7 +43,10 @@ def publish(
     if members is not None:
         oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
         said |= {"members_total": len(members), "members": say_processes(oldest)}
-    with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD, make=DIRECTORY_MODE) as records:
+    with (
+        writing(queue.of(RECORD), "publish what has to be known of this hold"),
+        queue.sub(RECORD, make=DIRECTORY_MODE) as records,
+    ):
         data = json.dumps(_own(records, ticket_id, content.get("nonce")) | said, default=str).encode()
         records.replace(f"{ticket_id}.json", data)
 
@@ -62,6 +65,13 @@ def remove(queue: Dir, ticket_id: str) -> None:
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
         for name in (f"{ticket_id}.json", f"{ASIDE}{ticket_id}.json"):  # the latter of a hold killed while it wrote
             records.remove(name)
+
+
+def remove_stale(queue: Dir, known: Collection[str | None]) -> None:
+    """Remove the records of holds that could not do so themselves: of all tickets but the ``known`` ones."""
+    with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
+        for ticket_id in {name.removeprefix(ASIDE).removesuffix(".json") for name in records.names()} - {*known}:
+            remove(queue, ticket_id)
 
 
 def read(queue: Dir, ticket_id: str) -> Record | None:

@@ -70,7 +70,7 @@ class Taker:
                 recovery.forget(held.queue, ghost, left)
             self._check(held)
         except BaseException:
-            held.give_back()
+            held.try_give_back(self.narrator.say)
             raise
         return held
 

@@ -107,10 +107,17 @@ class Ending:
         kill_at = time.monotonic() + self.bounds.grace
         killed_at = math.inf
         pause = 0.002
+        give_up_at = kill_at + max(KILL_WAIT, self.bounds.survive_wait)
         while True:
             due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
             before = len(self._seen)
-            found, over = self._look()
+            try:
+                found, over = self._look()
+            except OSError:  # no descriptor or no memory to look with: a want that may pass
+                if time.monotonic() >= give_up_at:
+                    raise
+                wait(0.1)
+                continue
             now = time.monotonic()
             denied = self._denied.issuperset(member.identity for member in found.members)
             bound = KILL_WAIT if found.members and denied else max(KILL_WAIT, self.bounds.survive_wait)
@@ -180,10 +187,10 @@ class Ending:
                 with Pinned(member.identity) as pinned:
                     self._send(pinned, signum, member, found, ours)
                 self._denied.discard(member.identity)
-            except ProcessLookupError:
-                continue
             except (PermissionError, UnreadableProcess):
                 self._denied.add(member.identity)
+            except OSError:
+                continue  # it is gone, or there was no descriptor for it now
         if signum == Signals.SIGTERM:
             for group in {*found.sole, *self.scope.cgroups}:
                 # A frozen process sees no TERM, and whoever is spared must not stay frozen either.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdtop.errors import HoldError
+from holdtop.errors import NOT_RUN, HoldError
 from holdtop.payload import linux
 from holdtop.payload.channel import Channel
 from holdtop.payload.containment import Place
@@ -133,15 +133,15 @@ class Keeper:
             self._finish(Report(early.end, None, launch_error=early.end.text))
             return
         except (LaunchError, HoldError, OSError) as error:
-            status = error.status if isinstance(error, LaunchError) else 125
-            self._say(str(error))
+            status, text = (error.status, "") if isinstance(error, LaunchError) else (125, f"; {NOT_RUN}")
+            self._say(f"{error}{text}")
             self._finish(Report(End("not started", status), None, launch_error=str(error)))
             return
+        self._channel.send("started", pid=root.pid, start=root.start_ticks)
         self._run.limits.start()  # threads only now: nothing is forked after them
         self._root_pid = root.pid
         if self._terminal:
             self._terminal.lend(root.pid)
-        self._channel.send("started", pid=root.pid, start=root.start_ticks)
         self._run.custody.started(root)
         scope = scope_of(self._run, root)
         reaper = Reaper(root.pid)

@@ -115,8 +115,14 @@ class Supervisor:
             os._exit(0)
 
     def _watch(self) -> None:
-        """Until the keeper is gone."""
-        pidfd = os.pidfd_open(self._keeper)
+        """Until the keeper is gone. One that cannot be watched has to go."""
+        try:
+            pidfd = os.pidfd_open(self._keeper)
+        except OSError as error:
+            self._failure = f"cannot be watched: {error.strerror}"
+            os.kill(self._keeper, signal.SIGKILL)  # an unreaped child of ours: its pid is nobody else's
+            os.waitpid(self._keeper, 0)
+            return
         while True:
             ready = self._wait_for_news(pidfd)
             self._hear()
@@ -174,8 +180,7 @@ class Supervisor:
     def _death(self, message: dict[str, int | str]) -> signal.Signals | None:
         """After a terminal's Ctrl-C the hold dies of INT as well: a shell reads that as "stop the loop"."""
         by_payload = message["reason"] == "exited" and self._terminal and message["root_died_of"] == signal.SIGINT
-        by_hold = message["reason"] == "INT" and self._interrupted_by_key
-        return signal.SIGINT if by_payload or by_hold else None
+        return signal.SIGINT if by_payload or (message["reason"] == "INT" and self._interrupted_by_key) else None
 
     def _heed_signals(self) -> None:
         for signum in self._inbox.drain():
