@@ -97,7 +97,9 @@ class Life:
         log_fd = _open_log(self.options.log)
         if self.options.state_dir is None:
             self._stay_below()
-        places = [self._resolve(resource) for resource in sorted(self.options.resources)]
+        # Two names may be one place, and a name another resource's: in the order of what is really held.
+        resolved = {self._resolve(resource) for resource in self.options.resources}
+        places = sorted(resolved, key=lambda place: place.resource)
         above = holds_above(places, self.environ) if places else set()
         wanted = [place.resource for place in places if place.resource not in above]
         refuse_disorder(wanted, above)

@@ -7,6 +7,7 @@ State paths never come from a user's configuration file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -54,7 +55,7 @@ class Places:
         """One clause for narration: where, and by which rule."""
         how = {
             "flag": "--state-dir",
-            "variables": f"{prefix(self.resource)}_QUEUE_DIR and {prefix(self.resource)}_TOKEN_FILE",
+            "variables": "the variables …_QUEUE_DIR and …_TOKEN_FILE",
             "state-dir-variable": "ONEBIT_HOLD_DIR",
             "default-state-dir": f"{DEFAULT_STATE_DIR} exists",
             "home": "no shared state directory: your home",
@@ -99,16 +100,40 @@ def resolve(resource: str, state_dir: str | None = None, environ: Mapping[str, s
 
 def known_resources(state_dir: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Resources that have state here, and always ``gpu``; sorted. Raises as ``resolve`` does."""
-    found = {places.resource for places in neighbours(resolve("gpu", state_dir, environ))} | {"gpu"}
-    if environ.get("NPU_QUEUE_DIR") and environ.get("NPU_TOKEN_FILE"):
-        found.add(LOCKED_RESOURCE)
-    return sorted(found)
+    return sorted({places.resource for places in neighbours(resolve("gpu", state_dir, environ), environ)} | {"gpu"})
 
 
-def neighbours(places: Places) -> list[Places]:
-    """The places of every resource whose queue or token lies beside this one's, by the same rule."""
+def neighbours(places: Places, environ: Mapping[str, str] = os.environ) -> list[Places]:
+    """The places of every resource that a lane of this environment may hold: beside this one's, or by variables.
+
+    Variables place one resource each, so a lane that follows them for one follows the other rules for the rest.
+    """
+    if places.rule == "flag":
+        return _beside(places)
+    named = {one.resource: one for one in (places, *_all_by_variables(environ)) if one.rule == "variables"}
+    shared = places
     if places.rule == "variables":
-        return [places]
+        rest = {name: environ.get(name, "") for name in ("ONEBIT_HOLD_DIR", "HOME")}
+        try:
+            shared = resolve(places.resource, None, rest)
+        except PlaceError:  # there is nothing but what the variables name
+            return list(named.values())
+    return list(({one.resource: one for one in _beside(shared)} | named).values())
+
+
+def _all_by_variables(environ: Mapping[str, str]) -> list[Places]:
+    """What is placed by a whole pair of variables; half a pair is the business of whoever asks for that resource."""
+    prefixes = [name.removesuffix("_QUEUE_DIR") for name in environ if name.endswith("_QUEUE_DIR")]
+    found = []
+    for name in (prefix.lower().replace("_", "-") for prefix in prefixes if prefix == prefix.upper()):
+        with contextlib.suppress(PlaceError):
+            if name != "all" and RESOURCE_FORM.fullmatch(name) and (named := _by_variables(name, environ)):
+                found.append(named)
+    return found
+
+
+def _beside(places: Places) -> list[Places]:
+    """Every resource whose queue or token lies in the same directory, by the same rule."""
     directory = places.queue_parent
     try:
         names = os.listdir(directory)
@@ -154,13 +179,18 @@ def _by_variables(resource: str, environ: Mapping[str, str]) -> Places | None:
     queue_variable, token_variable = f"{prefix(resource)}_QUEUE_DIR", f"{prefix(resource)}_TOKEN_FILE"
     queue, token = environ.get(queue_variable), environ.get(token_variable)
     if not queue and not token:
-        return None
+        # gpu-hold's variables may name the NPU's places: whoever asks for the NPU by its name meets it there.
+        both = resource == LOCKED_RESOURCE and environ.get("GPU_QUEUE_DIR") and environ.get("GPU_TOKEN_FILE")
+        named = _by_variables("gpu", environ) if both else None
+        return named if named and named.resource == LOCKED_RESOURCE else None
     if not queue or not token:
         given, missing = (queue_variable, token_variable) if queue else (token_variable, queue_variable)
         raise PlaceError(f"{given} is set but {missing} is not: half a place is two queues; set both or neither")
     queue, token = os.path.abspath(queue), os.path.abspath(token)
     if resource == "gpu" and LOCKED_RESOURCE in os.path.basename(token).lower():
         resource = LOCKED_RESOURCE  # gpu-hold called with variables that name the NPU's places
+        if environ.get("NPU_TOKEN_FILE", environ["GPU_TOKEN_FILE"]) != environ["GPU_TOKEN_FILE"]:
+            raise PlaceError(f"GPU_TOKEN_FILE ({token}) and NPU_TOKEN_FILE name two tokens of the NPU: unset one pair")
     if not os.path.isdir(os.path.dirname(token)):
         raise PlaceError(f"{token_variable} is {token}, but {os.path.dirname(token)} is no directory")
     if not os.path.isdir(os.path.dirname(queue)):

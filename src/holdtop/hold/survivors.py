@@ -26,6 +26,10 @@ SHELL_LIST = ".gpu-hold-survivors"
 SURVIVORS = ".survivors"
 #: What a taker does while a survivor of an earlier release lives: start with a warning, wait, or refuse.
 Policy = Literal["warn", "wait", "refuse"]
+#: By how much two readings of one start time may differ, in seconds.
+ROUNDING = 2
+#: The least difference of two time zones, in seconds.
+ZONE_STEP = 15 * 60
 _SHELL_LINE = re.compile(r"pid=([1-9][0-9]{0,9}) start=(.{0,64}?) cmd=(.*)")
 
 
@@ -93,9 +97,20 @@ def _condition(pid: int, start: str) -> str:
     """A record whose process is dead is said to be dead."""
     with contextlib.suppress(UnreadableProcess):
         stat = read_stat(pid)
-        if stat is None or stat.dead or (start and _started_at(stat.identity) != start):
+        if stat is None or stat.dead or _surely_another(start, _started_at(stat.identity)):
             return "it is dead now"
     return "that device may still hold its memory"
+
+
+def _surely_another(said: str, start: str) -> bool:
+    """Whether two start times cannot be one process's. ``ps`` counts from the uptime, which may differ by a second,
+    and in the writer's time zone: zones are whole quarters of an hour apart. What cannot be read proves nothing.
+    """
+    try:
+        apart = abs(time.mktime(time.strptime(said)) - time.mktime(time.strptime(start))) % ZONE_STEP
+    except (ValueError, OverflowError):
+        return False
+    return ROUNDING < apart < ZONE_STEP - ROUNDING
 
 
 def lasting(queue: Dir) -> tuple[SurvivorRecord, ...]:

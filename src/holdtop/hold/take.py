@@ -155,8 +155,11 @@ class Taker:
         if found.kind == "garbled":
             text = f"held by a token that cannot be read ({found.why}); 'holdtop recover' frees it if nobody holds"
         else:
-            text = f"waiting: held by lane {found.lane}, pid {found.pid}, since {found.taken_at}"
-        self.narrator.once(f"{found.inode}-{found.kind}", text)
+            since = f", since {found.taken_at}" if found.taken_at else ""
+            text = f"waiting: held by lane {found.lane}, pid {found.pid}{since}"
+        if found.kind == "shell" and found.pid and not os.path.exists(f"/proc/{found.pid}"):
+            text += " (not seen from here; if it is dead and nobody uses the device, 'holdtop recover' frees the token)"
+        self.narrator.once(f"{found.inode}-{text}", text)
 
     def _check(self, held: Held) -> None:
         """The rule once more, the further lock, and what earlier holders left. May raise anything."""
