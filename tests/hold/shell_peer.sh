@@ -1,42 +1,57 @@
-#!/bin/bash
-# The older shell tool, as far as it is known what it does: a ticket in a form of its own, a token made with noclobber,
-# a look once in a while, the token removed by its path. Usage: shell_peer.sh NAME CMD…
-# PEER_POLL: seconds between two looks. PEER_FULL_DISK: its token stays empty.
-set -u
-name=$1 queue=$GPU_QUEUE_DIR token=$GPU_TOKEN_FILE
-shift
-mkdir -p "$queue"
-ticket=$queue/$(date +%s%N).$name.$$
-: >"$ticket"
-payload=
-leave() {
-    [ -z "$payload" ] || kill "$payload" 2>/dev/null
-    wait
-    rm -f "$ticket" ${payload:+"$token"}
-    exit 143
+#!/bin/sh
+# A lane of the older shell tool, as far as it is known: the token by noclobber, its own name and pid in the first line,
+# released by rm; a ticket of its own form; a poll; the survivors' list. Everything else about that tool is unknown.
+#
+#   shell_peer.sh [-w SECONDS] CMD…     GPU_QUEUE_DIR, GPU_TOKEN_FILE; PEER_LANE, PEER_DATE, PEER_POLL (seconds)
+#
+# A signal ends the payload's direct child only, and whatever is left of its session is listed as survivors.
+set -uC
+queue=$GPU_QUEUE_DIR token=$GPU_TOKEN_FILE
+ticket=$queue/job.${PEER_LANE:-shell}.$$
+list=$queue/.gpu-hold-survivors
+root='' until=''
+
+[ "$1" != -w ] || { until=$(($(date +%s) + $2)); shift 2; }
+
+leave() { rm -f "$ticket"; exit "$1"; }
+
+take() {
+    # The name comes first, and the content only if there is room: what cannot be written is held empty.
+    { true > "$token"; } 2> /dev/null || return 1
+    { echo "${PEER_LANE:-shell} $$${PEER_DATE:+ $PEER_DATE}" >> "$token"; } 2> /dev/null || :
 }
-trap leave TERM INT HUP
 
-take() (
-    set -C
-    if [ -n "${PEER_FULL_DISK:-}" ]; then : >"$token"; else echo "$name $$" >"$token"; fi
-) 2>/dev/null
+announce() {
+    [ -s "$list" ] || return 0
+    while IFS= read -r line; do
+        printf '%s\n' "::warning::previous holder left $line - that device may still hold its memory" >&2
+    done < "$list"
+    : >| "$list"
+}
 
+survivors() {
+    ps -o pid=,stat= -s "$root" | while read -r pid state; do
+        case $state in
+            Z*) ;;
+            *) echo "pid=$pid start=$(ps -o lstart= -p "$pid") cmd=$(ps -o args= -p "$pid")" >> "$list" ;;
+        esac
+    done
+}
+
+: > "$ticket"
+trap 'leave 143' TERM INT HUP
 until take; do
-    [ -e "$ticket" ] || { echo "evicted" >&2; exit 143; }
+    [ -e "$ticket" ] || leave 120
+    [ -z "$until" ] || [ "$(date +%s)" -lt "$until" ] || leave 121
     sleep "${PEER_POLL:-1}"
 done
-if [ -s "$queue/.gpu-hold-survivors" ]; then
-    sed 's/^/::warning::previous holder left /; s/$/ - that device may still hold its memory/' \
-        "$queue/.gpu-hold-survivors" >&2
-    : >"$queue/.gpu-hold-survivors"
-fi
-"$@" &
-payload=$!
-wait "$payload"
+trap 'kill "$root"' TERM INT HUP
+announce
+setsid "$@" &
+root=$!
+wait "$root"
 status=$?
-for pid in $(cat "${PEER_LEAVES:-/dev/null}"); do # what it found alive after its end
-    printf 'pid=%s start=%s cmd=%s\n' "$pid" "$(LC_ALL=C ps -o lstart= -p "$pid")" "$(ps -o args= -p "$pid")"
-done >>"$queue/.gpu-hold-survivors"
-rm -f "$ticket" "$token"
-exit "$status"
+while kill -0 "$root" 2> /dev/null; do wait "$root"; status=$?; done
+survivors
+rm -f "$token"
+leave "$status"

@@ -1,191 +1,186 @@
-"""Beside lanes that still run the older shell tool: a peer that knows noclobber, a poll and ``rm``, and no lock."""
+"""Beside the older shell tool: exclusion, hand-over, eviction and survivors, in both directions."""
 
 from __future__ import annotations
 
 import os
-import random
+import re
 import signal
 import subprocess
-import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
-from tests.hold.unkillable import freezer
+from holdtop.hold import survivors
+from holdtop.hold.files import Dir
+from holdtop.payload.process import Pinned
+from tests.hold.lanes import NAP, Box, ended, identity, until
+from tests.hold.peers import Marks, held_by, peer, watched
 
-PEER = str(Path(__file__).with_name("shell_peer.sh"))
-WARNING = "::warning::previous holder left pid="
-#: The kernel's own witness: two payloads at once cannot both have this lock.
-WITNESS = """
-import fcntl, os, sys, time
-log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-lock = os.open(sys.argv[1], os.O_RDONLY)
-try:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except BlockingIOError:
-    os.write(log, b"two holders\\n")
-time.sleep(float(sys.argv[2]))
-os.write(log, b"ran\\n")
-"""
-
-
-class Peers:
-    """Both kinds of lanes at one queue and one token, found by the variables of the shell tool."""
-
-    def __init__(self, state: Box, log: Path) -> None:
-        self.box, self.log = state, log
-        self.env = {**os.environ, "GPU_QUEUE_DIR": str(state.queue), "GPU_TOKEN_FILE": str(state.token)}
-
-    def shell(self, *words: str, name: str = "night", poll: float = 0.05, **env: str) -> subprocess.Popen[bytes]:
-        env = {**self.env, "PEER_POLL": str(poll), **env}
-        return subprocess.Popen([PEER, name, *words], env=env, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-
-    def lane(self, *words: str, options: tuple[str, ...] = (), **kwargs: Any) -> subprocess.Popen[bytes]:
-        kwargs.setdefault("stderr", subprocess.PIPE)
-        command = [*HOLDTOP, "run", "--grace", "0.5", *options, "--", *words]
-        return subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, **kwargs)
-
-    def witness(self, seconds: float = 0) -> list[str]:
-        return [sys.executable, "-S", "-c", WITNESS, str(self.log), str(seconds)]
-
-    def entries(self) -> list[str]:
-        return self.box.tickets()
+LEFT = re.compile(r"^::warning::previous holder left pid=(\d+) start=(.+) cmd=(.*) - (.+)$", re.MULTILINE)
+MAY_HOLD = "that device may still hold its memory"
 
 
 @pytest.fixture
-def peers(state: Box, tmp_path: Path) -> Peers:
-    state.queue.mkdir()
-    return Peers(state, tmp_path / "log")
+def marks(tmp_path: Path) -> Marks:
+    return Marks(tmp_path / "mark")
 
 
-def test_neither_starts_while_the_other_holds_and_each_follows_the_other(peers: Peers) -> None:
-    shell = peers.shell("sleep", NAP)
-    until(lambda: peers.box.token.exists() and peers.box.token.read_text() == f"night {shell.pid}\n")
-    lane = peers.lane(*peers.witness(0.3))
-    until(lambda: len(peers.entries()) == 2)
-    assert ended(peers.lane("true", options=("-w", "0")))[0] == 121
+@pytest.fixture
+def left() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that outlives the token of whoever started it."""
+    with subprocess.Popen(["sleep", NAP]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("date", ["", "2026-01-01T00:00:00+00:00"])
+def test_a_waiting_hold_is_woken_by_the_shells_release(state: Box, date: str) -> None:
+    shell = peer(state, "sleep", NAP, environ={"PEER_DATE": date})
+    held_by(state, shell)
+    before = state.token.read_bytes()
+    lane = state.run("true")
+    until(lambda: watched(lane.pid, state.token))
+    assert state.token.read_bytes() == before
     shell.terminate()
     assert ended(shell)[0] == 143
-    until(lambda: peers.box.token.exists() and peers.box.token.read_text().count("\n") > 1)
-    behind = peers.shell(*peers.witness())
-    until(lambda: len(peers.entries()) == 2)
-    status, errors = ended(lane)
-    assert (status, ended(behind)[0]) == (0, 0)
-    assert f"held by lane night, pid {shell.pid}" in errors
-    assert peers.log.read_text() == "ran\nran\n"
-    assert peers.box.leftovers() == []
-
-
-def test_a_waiting_entry_of_either_is_evicted_by_the_others_means(peers: Peers) -> None:
-    holder = peers.lane("sleep", NAP)
-    peers.box.until_running()
-    shell = peers.shell("true")
-    (entry,) = until(lambda: [name for name in peers.entries() if name.endswith(f".{shell.pid}")])
-    evicted = peers.box.verb("evict", entry, "--reason", "r", "--yes")
-    assert evicted.returncode == 0, evicted.stderr
-    assert ended(shell)[0] == 143
-    lane = peers.lane("true")
-    (entry,) = until(lambda: [name for name in peers.entries() if name.endswith(f"-{lane.pid}")])
-    (peers.box.queue / entry).unlink()
-    assert ended(lane)[0] == 120
-    holder.terminate()
-    ended(holder)
-    assert peers.box.leftovers() == []
-
-
-def test_a_shell_announces_what_a_lane_has_left(peers: Peers) -> None:
-    with freezer() as ice:
-        lane = peers.lane("sleep", NAP, options=("--survive-wait", "0.2"), stderr=subprocess.DEVNULL)
-        stuck = peers.box.until_running()["root_pid"]
-        ice.freeze(stuck)
-        lane.terminate()
-        lane.wait(20)
-        status, errors = ended(peers.shell("true"))
+    status, said = ended(lane)
     assert status == 0
-    assert f"{WARNING}{stuck} start=" in errors
-    assert errors.rstrip().endswith("that device may still hold its memory")
-    assert (peers.box.queue / ".gpu-hold-survivors").read_text() == ""
+    assert f"held by lane shell, pid {shell.pid}" in said
+    assert ("since" in said) == bool(date)
+    assert state.leftovers() == []
 
 
-def test_a_lane_announces_a_shells_survivors_and_says_which_are_dead(peers: Peers, tmp_path: Path) -> None:
-    leaves = tmp_path / "leaves"
-    living, dead = subprocess.Popen(["sleep", NAP]), subprocess.Popen(["sleep", NAP])
-    try:
-        leaves.write_text(f"{living.pid} {dead.pid}")
-        assert ended(peers.shell("true", PEER_LEAVES=str(leaves)))[0] == 0
-        dead.kill()
-        dead.wait()
-        errors = ended(peers.lane("true"))[1].splitlines()
-        said = {line.split()[3]: line for line in errors if line.startswith(WARNING)}
-        assert said[f"pid={living.pid}"].endswith(f"cmd=sleep {NAP} - that device may still hold its memory")
-        assert said[f"pid={dead.pid}"].endswith("it is dead now")
-        assert WARNING not in ended(peers.lane("true"))[1], "announced once"
-    finally:
-        living.kill()
-        dead.kill()
-        living.wait()
+def test_a_waiting_shell_takes_within_its_poll(state: Box, marks: Marks) -> None:
+    lane = state.run(*marks.payload("ours", NAP))
+    state.until_running()
+    before = state.token.read_bytes()
+    shell = peer(state, *marks.payload("theirs"))
+    until(lambda: len(state.tickets()) == 2)
+    with pytest.raises(subprocess.TimeoutExpired):
+        shell.wait(0.3)  # several polls
+    assert state.token.read_bytes() == before
+    lane.terminate()
+    assert ended(lane)[0] == 143
+    assert ended(shell)[0] == 0
+    assert marks.turns() == ["ours", "theirs"]
+    assert marks.overlaps() == 0
+    assert state.leftovers() == []
 
 
-def test_a_shell_on_a_full_disk_holds_by_an_empty_token(peers: Peers) -> None:
-    shell = peers.shell("sleep", NAP, PEER_FULL_DISK="1")
-    until(peers.box.token.exists)
-    status, errors = ended(peers.lane("true", options=("-w", "0.3")))
+def test_the_checker_sees_two_at_once(marks: Marks) -> None:
+    with subprocess.Popen(marks.payload("one", NAP)) as first:
+        until(lambda: marks.turns() == ["one"])
+        subprocess.run(marks.payload("other"), check=True)
+        first.terminate()
+    assert marks.overlaps() == 1
+
+
+def test_either_gives_up_at_its_own_limit_and_leaves_the_others_token(state: Box) -> None:
+    shell = peer(state, "sleep", NAP)
+    held_by(state, shell)
+    status, said = ended(state.run("true", options=["-w", "0"]))
     assert status == 121
-    assert "cannot be read" in errors
-    assert "recover" in errors
-    lane = peers.lane("true")
-    until(lambda: len(peers.entries()) == 2)
+    assert f"pid {shell.pid}" in said
     shell.terminate()
-    ended(shell)
-    assert ended(lane)[0] == 0
-    assert peers.box.leftovers() == []
+    assert ended(shell)[0] == 143
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    assert ended(peer(state, "-w", "0", "true"))[0] == 121
+    assert lane.poll() is None
+    lane.terminate()
+    assert ended(lane)[0] == 143
+    assert state.leftovers() == []
 
 
-def test_in_a_crowd_of_both_there_are_never_two_and_all_run(peers: Peers) -> None:
-    loop = f'for i in 1 2 3 4 5 6; do {PEER} loop "$@" || exit; done'
-    env = {**peers.env, "PEER_POLL": "0.01"}
-    shells = [subprocess.Popen(["bash", "-c", loop, "sh", *peers.witness()], env=env) for _ in range(3)]
-    lanes = [peers.lane(*peers.witness(), stderr=subprocess.DEVNULL) for _ in range(12)]
-    assert [lane.wait(60) for lane in lanes] == [0] * 12
-    assert [shell.wait(60) for shell in shells] == [0] * 3
-    assert peers.log.read_text() == "ran\n" * 30
-    assert peers.box.leftovers() == []
+def test_removing_a_ticket_evicts_its_waiter_and_nobody_else(state: Box) -> None:
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    shell, waiter = peer(state, "true"), state.run("true")
+    until(lambda: len(state.tickets()) == 3)
+    (entry,) = [name for name in state.tickets() if name.startswith("job.")]
+    assert state.verb("evict", entry, "--reason", "test", "--yes").returncode == 0
+    assert ended(shell)[0] == 120
+    assert waiter.poll() is None
+    (state.queue / state.tickets()[-1]).unlink()  # as a shell tool evicts
+    assert ended(waiter)[0] == 120
+    assert lane.poll() is None
+    lane.terminate()
+    assert ended(lane)[0] == 143
+    assert state.leftovers() == []
 
 
-def test_ghosts_are_recovered_beside_shells_that_take_whatever_is_free(peers: Peers) -> None:
-    """Both processes of a hold are killed while shells and lanes wait for its token."""
-    chance = random.Random(7)
-    for _ in range(5):
-        victim = peers.lane(*peers.witness(30), stderr=subprocess.DEVNULL)
-        keeper = peers.box.until_running()["keeper_pid"]
-        waiting = [peers.lane(*peers.witness()) for _ in range(2)]
-        waiting += [peers.shell(*peers.witness(), poll=0.01) for _ in range(2)]
-        chance.shuffle(waiting)
-        until(lambda: len(peers.entries()) == 5)
-        kill_both(victim, keeper)
-        assert [ended(one)[0] for one in waiting] == [0] * 4
-    assert set(peers.log.read_text().splitlines()) == {"ran"}
-    assert peers.box.leftovers() == []
+def test_what_a_shell_left_is_announced_once_and_the_list_emptied(state: Box) -> None:
+    shell = peer(state, "sh", "-c", f"sleep {NAP} > /dev/null 2>&1 & true")
+    assert ended(shell)[0] == 0
+    listed = state.queue / survivors.SHELL_LIST
+    (pid,) = (int(text) for text in re.findall(r"^pid=(\d+) ", listed.read_text(), re.MULTILINE))
+    with Pinned(identity(pid)) as left:
+        assert LEFT.findall(ended(state.run("true"))[1]) == [
+            (str(pid), _listed_start(pid), f"sleep {NAP}", MAY_HOLD),
+        ]
+        assert listed.read_bytes() == b""
+        assert LEFT.findall(ended(state.run("true"))[1]) == []
+        left.send(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("first", ["gate", "hold"])
-def test_a_gate_that_only_knows_the_lock_excludes_the_npu_and_is_excluded(
-    peers: Peers, tmp_path: Path, first: str
+def test_what_is_dead_by_now_is_said_to_be_dead(state: Box, left: subprocess.Popen[bytes]) -> None:
+    line = f"pid={left.pid} start={_listed_start(left.pid)} cmd=sleep {NAP}\n"
+    left.kill()
+    left.wait()
+    ((pid, _, _, condition),) = LEFT.findall(ended(_after(state, line).run("true"))[1])
+    assert (int(pid), condition) == (left.pid, "it is dead now")
+
+
+def test_what_a_hold_left_is_announced_by_a_shell_in_the_same_words(state: Box, left: subprocess.Popen[bytes]) -> None:
+    line = survivors._shell_line(identity(left.pid), "sleep")
+    said = ended(peer(_after(state, line + "\n"), "true"))[1]
+    assert said == f"::warning::previous holder left {line} - {MAY_HOLD}\n"
+    assert LEFT.findall(said) == [(str(left.pid), _listed_start(left.pid), f"sleep {NAP}", MAY_HOLD)]
+    assert _announced(state) == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Asia/Kathmandu"])
+@pytest.mark.parametrize("late", [-1, 0, 1])
+def test_a_living_survivor_is_never_said_to_be_dead(
+    state: Box, left: subprocess.Popen[bytes], zone: str, late: int
 ) -> None:
-    state = peers.box.state
-    gate = ["flock", str(state / "npu.lock")]
-    hold = [*HOLDTOP, "run", "-r", "npu", "--state-dir", str(state), "--"]
-    ready = tmp_path / "ready"
-    outer, inner = (gate, hold) if first == "gate" else (hold, gate)
-    script = f"touch {ready}; exec sleep {NAP}"
-    with subprocess.Popen([*outer, "sh", "-c", script]):
-        until(ready.exists)
-        waiting = subprocess.Popen([*inner, *peers.witness()])
-        until(lambda: first == "hold" or (state / "npu-token").exists())
-        assert not peers.log.exists()
-        (sleeping,) = sleepers()
-        os.kill(sleeping, signal.SIGTERM)
-        assert waiting.wait(20) == 0
-    assert peers.log.read_text() == "ran\n"
+    """``ps`` computes the start from the uptime, in its caller's zone: a second off and hours apart is the same."""
+    start = _shifted(_listed_start(left.pid, TZ=zone), late)
+    (warning,) = _announced(_after(state, f"pid={left.pid} start={start} cmd=sleep\n"))
+    assert warning.endswith(MAY_HOLD)
+
+
+def test_a_start_that_cannot_be_read_proves_no_death(state: Box, left: subprocess.Popen[bytes]) -> None:
+    (warning,) = _announced(_after(state, f"pid={left.pid} start=Mi 2. Dez 15:54:53 2026 cmd=sleep\n"))
+    assert warning.endswith(MAY_HOLD)
+
+
+def test_a_recycled_pid_is_not_the_survivor(state: Box, left: subprocess.Popen[bytes]) -> None:
+    start = _shifted(_listed_start(left.pid), -7 * 60)
+    (warning,) = _announced(_after(state, f"pid={left.pid} start={start} cmd=sleep\n"))
+    assert warning.endswith("it is dead now")
+
+
+def _after(state: Box, line: str) -> Box:
+    """The same box, after a holder that left that."""
+    state.queue.mkdir()
+    (state.queue / survivors.SHELL_LIST).write_text(line)
+    return state
+
+
+def _announced(state: Box) -> list[str]:
+    with Dir.root(str(state.queue)) as queue:
+        return survivors.announce(queue)
+
+
+def _shifted(start: str, seconds: int) -> str:
+    return time.ctime(time.mktime(time.strptime(start)) + seconds)
+
+
+def _listed_start(pid: int, **environ: str) -> str:
+    done = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], env=os.environ | environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()

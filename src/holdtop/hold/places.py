@@ -115,10 +115,9 @@ def neighbours(places: Places, environ: Mapping[str, str] = os.environ) -> list[
     named = {one.resource: one for one in (places, *_all_by_variables(environ)) if one.rule == "variables"}
     shared = places
     if places.rule == "variables":
+        rest = {name: environ.get(name, "") for name in ("ONEBIT_HOLD_DIR", "HOME")}
         try:
-            shared = resolve(
-                places.resource, None, {name: environ.get(name, "") for name in ("ONEBIT_HOLD_DIR", "HOME")}
-            )
+            shared = resolve(places.resource, None, rest)
         except PlaceError:  # there is nothing but what the variables name
             return list(named.values())
     return list(({one.resource: one for one in _beside(shared)} | named).values())

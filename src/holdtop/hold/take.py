@@ -177,9 +177,7 @@ class Taker:
             since = f", since {found.taken_at}" if found.taken_at else ""
             text = f"waiting: held by lane {found.lane}, pid {found.pid}{since}"
         if found.kind == "shell" and found.pid and not os.path.exists(f"/proc/{found.pid}"):
-            text += (
-                " (not seen from here; if it is dead, 'holdtop recover' frees the token once nobody uses the device)"
-            )
+            text += " (not seen from here; if it is dead and nobody uses the device, 'holdtop recover' frees the token)"
         self.narrator.once(f"{found.inode}-{text}", text)
 
     def _keep_going(self, own: OwnTicket, holder: TicketFile | None) -> None:
