@@ -44,7 +44,8 @@ def variables(box: Box, **more: str) -> dict[str, str]:
 
 def peer(box: Box, *words: str, environ: dict[str, str] | None = None, **kwargs: Any) -> subprocess.Popen[bytes]:
     box.queue.mkdir(exist_ok=True)
-    kwargs = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | kwargs
+    kwargs.setdefault("stderr", subprocess.PIPE)
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.Popen([PEER, *words], env=variables(box, **(environ or {})), **kwargs)
 
 

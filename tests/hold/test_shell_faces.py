@@ -18,7 +18,8 @@ FACES = {name: str(Path(sys.executable).with_name(name)) for name in ("gpu-hold"
 
 
 def face(name: str, *words: str, environ: dict[str, str], **kwargs: Any) -> subprocess.Popen[bytes]:
-    kwargs = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE} | kwargs
+    kwargs.setdefault("stderr", subprocess.PIPE)
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.Popen([FACES[name], *words], env=os.environ | environ, **kwargs)
 
 
