@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdtop.payload.process import read_stat
 from tests.hold.lanes import Box, until
 
 PEER = str(Path(__file__).with_name("shell_peer.sh"))
@@ -28,12 +27,14 @@ class Marks:
         return ("sh", "-c", PAYLOAD, str(self.file), kind, seconds)
 
     def turns(self) -> list[str]:
-        path = self.file.with_name(self.file.name + ".turns")
-        return path.read_text().split() if path.exists() else []
+        return self.words("turns")
 
     def overlaps(self) -> int:
-        path = self.file.with_name(self.file.name + ".overlaps")
-        return len(path.read_text().split()) if path.exists() else 0
+        return len(self.words("overlaps"))
+
+    def words(self, what: str) -> list[str]:
+        path = self.file.with_name(f"{self.file.name}.{what}")
+        return path.read_text().split() if path.exists() else []
 
 
 def variables(box: Box, **more: str) -> dict[str, str]:
@@ -43,7 +44,8 @@ def variables(box: Box, **more: str) -> dict[str, str]:
 
 def peer(box: Box, *words: str, environ: dict[str, str] | None = None, **kwargs: Any) -> subprocess.Popen[bytes]:
     box.queue.mkdir(exist_ok=True)
-    kwargs = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | kwargs
+    kwargs.setdefault("stderr", subprocess.PIPE)
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.Popen([PEER, *words], env=variables(box, **(environ or {})), **kwargs)
 
 
@@ -67,8 +69,3 @@ def _descriptors(pid: int) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def alive(pid: int) -> bool:
-    stat = read_stat(pid)
-    return stat is not None and not stat.dead

@@ -9,7 +9,7 @@ set -uC
 queue=$GPU_QUEUE_DIR token=$GPU_TOKEN_FILE
 ticket=$queue/job.${PEER_LANE:-shell}.$$
 list=$queue/.gpu-hold-survivors
-root='' until=''
+root='' until='' stopped=''
 
 [ "$1" != -w ] || { until=$(($(date +%s) + $2)); shift 2; }
 
@@ -45,10 +45,11 @@ until take; do
     [ -z "$until" ] || [ "$(date +%s)" -lt "$until" ] || leave 121
     sleep "${PEER_POLL:-1}"
 done
-trap 'kill "$root"' TERM INT HUP
+trap 'stopped=yes; [ -z "$root" ] || kill "$root"' TERM INT HUP
 announce
 setsid "$@" &
 root=$!
+[ -z "$stopped" ] || kill "$root"
 wait "$root"
 status=$?
 while kill -0 "$root" 2> /dev/null; do wait "$root"; status=$?; done
