@@ -13,8 +13,8 @@ import pytest
 
 from holdtop.hold import token
 from holdtop.hold.files import Dir
+from holdtop.hold.ticket import INITIAL_PIDNS
 from holdtop.operator import execute, plan_recover
-from holdtop.operator.recover import INITIAL_PIDNS
 from holdtop.sources import users
 from holdtop.sources.roots import Roots
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, until
