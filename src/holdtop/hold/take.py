@@ -139,7 +139,8 @@ class Taker:
 
     def _may_free(self, ghost: TicketFile, left: recovery.Leftovers, since: float) -> bool:
         if pids := left.denied:
-            self.narrator.once("denied", f"pids {pids} of the dead hold still run, and only {_who(pids)} may end them")
+            said = f"pids {pids} of the dead hold still run, and only {_who(pids)} may end them"
+            self.narrator.once("denied", f"{said}: so says uid {ghost.uid}")
             return False
         return recovery.may_end(ghost) or time.monotonic() - since >= self.bounds.survive_wait
 
