@@ -36,3 +36,28 @@ def test_a_hold_that_is_slow_to_put_its_token_back_is_not_joined_by_another(stat
     assert ended(holder)[0] == 143
     assert waiter.wait(20) == 0
     assert state.leftovers() == []
+
+
+def test_the_end_is_told_though_ticket_and_token_were_both_removed_before_it(state: Box) -> None:
+    holder = state.run("sh", "-c", f"trap '' TERM; sleep {NAP}", options=("--grace", "0.5"))
+    ticket = state.until_running()["ticket"]
+    (state.queue / ticket).unlink()
+    until(lambda: any(event["event"] == "ending" for event in state.events(ticket)))
+    state.token.unlink()
+    assert ended(holder)[0] == 130
+    assert [event["event"] for event in state.events(ticket)][-3:] == ["ending", "ended", "released"]
+    assert state.receipts()[-1]["ticket"] == ticket
+    assert state.leftovers() == []
+
+
+def test_a_keeper_killed_after_the_release_is_no_second_release(state: Box) -> None:
+    """Nor does its heir publish anything about what is over."""
+    killed = patched(
+        "import os; from holdtop.payload import keeper;"
+        "keeper.Keeper._continue_supervisor = lambda self: self._run.custody.held[0].concluded and os.kill(os.getpid(), 9)"
+    )
+    holder = subprocess.Popen([*killed, "run", "--state-dir", str(state.state), "--", "true"], stderr=subprocess.PIPE)
+    ended(holder)
+    assert [event["event"] for event in state.events()][-3:] == ["ending", "ended", "released"]
+    assert len(state.receipts()) == 1
+    assert state.leftovers() == []

@@ -53,9 +53,13 @@ class Held:
 
     @property
     def concluded(self) -> bool:
-        """It is given back: the keeper was killed after that. Not as far as anybody can see, if nobody can look."""
+        """It is given back: the keeper was killed after that. Not as far as anybody can see, if nobody can look.
+
+        Others who remove token and ticket leave the record, and the end is told all the same.
+        """
         with contextlib.suppress(OSError):
-            return self.token.in_place() is not True and not self.ticket.present()
+            given = self.token.in_place() is not True and not self.ticket.present()
+            return given and record.read(self.queue, self.id) is None
         return False
 
     def event(self, name: str, **content: object) -> None:
@@ -209,10 +213,10 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
+        holding = [held for held in self.held if not held.concluded]
         self._publish()
-        for held in self.held:
-            if not held.concluded:
-                held.event("ending", reason=end.reason, text=end.text)
+        for held in holding:
+            held.event("ending", reason=end.reason, text=end.text)
 
     def _publish(self) -> None:
         """What was published before stays where that fails."""
