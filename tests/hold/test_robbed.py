@@ -54,7 +54,8 @@ def test_a_keeper_killed_after_the_release_is_no_second_release(state: Box) -> N
     """Nor does its heir publish anything about what is over."""
     killed = patched(
         "import os; from holdtop.payload import keeper;"
-        "keeper.Keeper._continue_supervisor = lambda self: self._run.custody.held[0].concluded and os.kill(os.getpid(), 9)"
+        "over = lambda self: self._run.custody.held[0].concluded;"
+        "keeper.Keeper._continue_supervisor = lambda self: over(self) and os.kill(os.getpid(), 9)"
     )
     holder = subprocess.Popen([*killed, "run", "--state-dir", str(state.state), "--", "true"], stderr=subprocess.PIPE)
     ended(holder)
