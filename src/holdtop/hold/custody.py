@@ -7,7 +7,6 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from holdtop.errors import HoldtopError
@@ -18,6 +17,7 @@ from holdtop.hold.inotify import APPEARS, GOES, Watch
 from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
+from holdtop.lean import dataclass, field
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
 from holdtop.payload.keeper import exit_status

@@ -6,12 +6,10 @@ Wait for each resource in order, start the payload between two subreapers, see i
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdtop.errors import HoldError, UsageError
@@ -23,8 +21,9 @@ from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.survivors import Policy
 from holdtop.hold.take import MovedElsewhere
-from holdtop.hold.ticket import Wish
+from holdtop.hold.ticket import Wish, now
 from holdtop.hold.wait import Leave, Waiter
+from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
 from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
 from holdtop.payload.custody import Custody, End, NoCustody
@@ -160,12 +159,8 @@ class Life:
         return resolve(resource, self.options.state_dir, self.environ)
 
     def _custody(self, held: Sequence[Held]) -> HoldCustody:
-        deadline = None
-        if self.options.max_hold is not None:
-            at = datetime.datetime.now().astimezone() + datetime.timedelta(seconds=self.options.max_hold)
-            deadline = at.isoformat(timespec="seconds")
         published = {
-            "deadline_at": deadline,
+            "deadline_at": None if self.options.max_hold is None else now(self.options.max_hold),
             "limits": self.options.limits(),
             "sensors": {limit.name: limit.sensor.source for limit in self.options.armed.armed},
         }

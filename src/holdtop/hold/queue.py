@@ -11,7 +11,6 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from holdtop.errors import LockTimeout
 from holdtop.hold import record
@@ -19,6 +18,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, Dir, Untrusted, rename, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
+from holdtop.lean import dataclass
 
 LOCK = ".lock"
 SEQUENCE = ".sequence"

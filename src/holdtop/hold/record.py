@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from holdtop.errors import HoldtopError
@@ -37,7 +36,7 @@ def publish(
     said = {
         **content,
         "ticket": ticket_id,
-        "cgroups": [asdict(group) for group in cgroups][:MOST_CGROUPS],
+        "cgroups": [{"path": one.path, "inode": one.inode, "sole": one.sole} for one in cgroups][:MOST_CGROUPS],
         "members_total": len(members),
         "members": say_processes(oldest),
         "at": now(),

@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
 from holdtop.hold import events, survivors, token
@@ -24,6 +23,7 @@ from holdtop.hold.queue import OwnTicket
 from holdtop.hold.take import Taker
 from holdtop.hold.ticket import Wish
 from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.lean import dataclass, field
 from holdtop.payload.custody import End
 from holdtop.payload.ending import Bounds
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess

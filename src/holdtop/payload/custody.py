@@ -7,9 +7,9 @@ very end what is left. ``hold`` implements it with a token; ``guard`` and nested
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from holdtop.lean import dataclass
 from holdtop.payload.containment import Place
 from holdtop.payload.process import Identity
 

@@ -12,9 +12,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
 from signal import Signals
 
+from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
 from holdtop.payload.members import Found, OtherHolds, Scope, find, newborn

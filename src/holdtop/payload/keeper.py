@@ -11,9 +11,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
+from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
 from holdtop.payload.channel import Channel
 from holdtop.payload.containment import Place
@@ -126,6 +126,7 @@ class Keeper:
                 self._run.command,
                 terminal_fd=self._terminal.fd if self._terminal else None,
                 hup_ignored=self._inbox.hup_ignored,
+                fork=self._run.place.fork,
                 place=self._place,
                 namespace=self._namespace(),
             )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 
+from holdtop.lean import dataclass, field
 from holdtop.payload.cgroup import Cgroup, path_of
 from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
 from holdtop.payload.process import Identity, ProcessTable, Stat, ancestry, born, is_alive
@@ -180,7 +180,7 @@ def newborn(scope: Scope, found: Found, until: float, other_holds: OtherHolds) -
     spared = {left.member.identity.pid for left in found.spared}
     not_ours = {*spared, *other_holds()} - {*found.table.ancestors(os.getpid())}
     for stat in born(until):
-        line = (stat.pid, *ancestry(stat))
+        line = (stat.pid, *(above.pid for above in ancestry(stat)))
         if not_ours.isdisjoint(line) and (scope.reaper in line or _is_marked(scope, stat)):
             yield member(stat, "descent" if scope.reaper in line else "marker")
 
