@@ -82,22 +82,22 @@ class HoldCustody:
     say: Callable[[str], None]
     warn: Callable[[str], None]
     operators: Collection[int]
+    watch: Watch
     #: What is published besides the members: deadline, limits, containment.
     published: Mapping[str, object] = field(default_factory=dict)
-    _watch: Watch = field(default_factory=Watch)
     _facts: dict[str, object] = field(default_factory=dict)
     _members: Collection[Member] = ()
     _cgroups: Collection[SeenCgroup] = ()
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
-            self._watch.add(held.places.token_path, GOES)
-            self._watch.add(held.queue.of(held.id), GOES)
-            self._watch.add(held.queue.of(stop.STOP), APPEARS)
-        return self._watch.fds()
+            self.watch.add(held.places.token_path, GOES)
+            self.watch.add(held.queue.of(held.id), GOES)
+            self.watch.add(held.queue.of(stop.STOP), APPEARS)
+        return self.watch.fds()
 
     def check(self) -> End | None:
-        self._watch.drain()
+        self.watch.drain()
         for held in self.held:
             if end := self._check_token(held) or held.asked_to_end(self.operators):
                 return end
@@ -122,7 +122,7 @@ class HoldCustody:
         if again:
             self.warn(f"::warning::{held.places.token_path} was removed while it was held; it is back")
             held.event("warned", text="the token was removed while it was held; it is back")
-            self._watch.add(held.places.token_path, GOES)
+            self.watch.add(held.places.token_path, GOES)
 
     def placed(self, root: Identity, place: Place) -> None:
         self._facts = {

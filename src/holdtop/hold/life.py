@@ -15,6 +15,7 @@ from functools import partial
 from holdtop.errors import HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
 from holdtop.hold.custody import Held, HoldCustody, other_holds
+from holdtop.hold.inotify import Watch
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
@@ -90,6 +91,7 @@ class Life:
     starter: Starter
     narrator: Narrator
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _watch: Watch = field(default_factory=Watch)
 
     def live(self) -> Result:
         """Hold, run, release. Raises ``HoldError`` or ``UsageError``; then nothing was started and nothing is held."""
@@ -138,6 +140,7 @@ class Life:
                 options.bounds,
                 until,
                 resolve_again=lambda: self._resolve(resource),
+                watch=self._watch,
                 after_survivor=options.after_survivor,
                 also=also,
             )
@@ -164,7 +167,8 @@ class Life:
             "limits": self.options.limits(),
             "sensors": {limit.name: limit.sensor.source for limit in self.options.armed.armed},
         }
-        return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
+        options = self.options
+        return HoldCustody(held, self.narrator.say, self.narrator.warn, options.operators, self._watch, published)
 
     def _place(self, held: Sequence[Held]) -> Place:
         """Where the payload will be. Raises ``HoldError`` when it cannot be had as asked for."""

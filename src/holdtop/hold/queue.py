@@ -176,6 +176,24 @@ def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
     return found, entries
 
 
+def ahead(queue: Dir, own: TicketFile, holder: str | None) -> Iterator[TicketFile]:
+    """Who waits before us, nearest first and read one by one: a waiter as such needs only the nearest.
+
+    ``holder``: the ticket that has the token and waits no more. Entries that are not believable are passed over.
+    """
+    for name in sorted((name for name in queue.names() if name < own.id), reverse=True):
+        if TICKET_FORM.fullmatch(name) and name != holder:
+            with contextlib.suppress(OSError, Untrusted):
+                ticket = tickets.read(queue, name)
+                if not ticket.dead:
+                    yield ticket
+
+
+def place(queue: Dir, own: TicketFile) -> int:
+    """How many tickets have lower numbers, the running and the dead included."""
+    return sum(name < own.id for name in queue.names() if TICKET_FORM.fullmatch(name))
+
+
 def _named_pid(name: str) -> int | None:
     """The pid that a foreign entry's name seems to end with; a claim, for showing only."""
     tail = name.rpartition("-")[2].rpartition(".")[2]

@@ -60,12 +60,17 @@ def read(queue: Dir, ticket_id: str) -> Record | None:
     return None
 
 
-def read_all(queue: Dir) -> dict[str, Record]:
+def names(queue: Dir) -> list[str]:
+    """Ids of the tickets that have a record, in order."""
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
-        names = [name.removesuffix(".json") for name in records.names()]
-        found = ((name, read(queue, name)) for name in names if TICKET_FORM.fullmatch(name))
-        return {name: record for name, record in found if record}
-    return {}
+        found = (name.removesuffix(".json") for name in records.names() if name.endswith(".json"))
+        return sorted(filter(TICKET_FORM.fullmatch, found))
+    return []
+
+
+def read_all(queue: Dir) -> dict[str, Record]:
+    found = ((name, read(queue, name)) for name in names(queue))
+    return {name: record for name, record in found if record}
 
 
 def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | None:

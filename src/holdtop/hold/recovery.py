@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import Callable, Collection
 
-from holdtop.hold import queue as queues
 from holdtop.hold import receipt, record, stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
@@ -76,7 +75,11 @@ def abandoned(queue: Dir) -> list[TicketFile]:
 
     Their payloads may live on, so they are not swept away like the ticket of a waiter that died.
     """
-    return [ticket for ticket in queues.look(queue)[0] if ticket.dead and record.read(queue, ticket.id)]
+    found = []
+    for ticket_id in record.names(queue):
+        with contextlib.suppress(OSError, Untrusted):
+            found.append(tickets.read(queue, ticket_id))
+    return [ticket for ticket in found if ticket.dead and record.read(queue, ticket.id)]
 
 
 def _believed(found: Record | None, ticket: TicketFile) -> Record | None:

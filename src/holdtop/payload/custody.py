@@ -130,7 +130,8 @@ class Custody(Protocol):
     """What is kept for the payload while it lives. Every call returns quickly and never blocks."""
 
     def fds(self) -> Sequence[int]:
-        """Descriptors whose readability means: ask ``check`` again."""
+        """Descriptors whose readability means: ask ``check`` again. Asked for now and then, after the first second:
+        what a short payload has not opened need not be closed before the next one starts."""
         ...
 
     def check(self) -> End | None:

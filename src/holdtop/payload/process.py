@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from holdtop.lean import dataclass
 from holdtop.payload import linux
 
 #: No pid is larger (PID_MAX_LIMIT, include/linux/threads.h).
 PID_LIMIT = 1 << 22
 
 
-class Identity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """A process for as long as the machine is up: its pid and start time in clock ticks since boot."""
 
     pid: int
@@ -80,14 +82,19 @@ def parse_stat(raw: bytes) -> Stat:
     )
 
 
+def read_at_once(path: str) -> bytes:
+    """A small file of ``/proc``, without the objects that ``open`` makes. Raises ``OSError``."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
 def read_stat(pid: int) -> Stat | None:
     """The process's stat, or ``None`` when it is gone. Raises ``UnreadableProcess`` when it may not be read."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return parse_stat(os.read(fd, 4096))
-        finally:
-            os.close(fd)
+        return parse_stat(read_at_once(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
