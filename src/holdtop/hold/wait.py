@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from itertools import islice
+from itertools import cycle, islice, repeat
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
 from holdtop.hold import events, survivors, token
@@ -36,6 +36,9 @@ from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
 LONGEST_SLEEP = 2.0
+#: Farther from the head, the token is asked after only once in so many sleeps more: it would be a minute and longer
+#: until such a waiter may overtake those ahead, and their deaths wake it.
+SELDOM = 4
 #: This near to the head a waiter has an inotify instance: of 128 that a user has by default, some are for others.
 NEAR = 32
 #: Where the sight may change and nothing that is asked after a sleep would show it, in seconds.
@@ -202,11 +205,13 @@ class Waiter:
                 fds.append(pin)
             elif sight.awaited is not None:
                 limits.append(SHORT_SLEEP)  # it is dead, or in another namespace
-            if not sight.ahead or queues.place(own.queue, own.ticket) <= NEAR:
+            far = sight.ahead and queues.place(own.queue, own.ticket) > NEAR
+            if not far:
                 limits.append(self._subscribe(own, sight))
                 fds.extend(self.watch.fds())
             until = math.inf if self.until is None else self.until
-            while self._unchanged(own, token_dir, sight):
+            whole = cycle((True, *[False] * SELDOM)) if far else repeat(True)
+            while self._unchanged(own, token_dir, sight) if next(whole) else own.present():
                 left = until - time.monotonic()
                 if ready(fds, min(*limits, left)) or min(*limits, left) < LONGEST_SLEEP or self.also():
                     break
