@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import gc
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdtop import __version__
 from holdtop.errors import NOT_RUN, HoldtopError
@@ -28,13 +29,31 @@ VERBS = {
     "audit": "operators' acts, and whether the record is whole",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
+#: The verbs that run a payload.
+_HOLDS = (["run"], ["guard"])
 #: What a write to a full disk fails with (write(2)).
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 EPILOG = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
 
 
+class Formatter(argparse.HelpFormatter):
+    """Asks the terminal for its width itself: the base class, made for each option, imports archivers for that."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    with contextlib.suppress(ValueError, OSError):
+        return int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
+    return 80
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; the whole usage is there for the asking."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": Formatter, **options})
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Unlike the base class: a full disk is a failure, and a closed stdout is nobody who asked."""
@@ -50,19 +69,29 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``holdtop``: with a verb that verb, without one the console."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return _guarded("holdtop", words)
+    """``holdtop``: with a verb that verb, without one the console. Without ``argv``: for a process of its own."""
+    if argv is None:
+        return _whole("holdtop", sys.argv[1:])
+    return _guarded("holdtop", list(argv))
 
 
 def gpu_hold() -> int:
     """``gpu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r gpu``."""
-    return _guarded("gpu-hold", ["run", *sys.argv[1:]])
+    return _whole("gpu-hold", ["run", *sys.argv[1:]])
 
 
 def npu_hold() -> int:
     """``npu-hold [-w SECONDS] CMD…``: a thin face of ``holdtop run -r npu``."""
-    return _guarded("npu-hold", ["run", *sys.argv[1:]])
+    return _whole("npu-hold", ["run", *sys.argv[1:]])
+
+
+def _whole(program: str, words: list[str]) -> int:
+    """The whole life of a process. A hold's starter does not wait until the interpreter has cleared everything up."""
+    status = _guarded(program, words)
+    if words[:1] in _HOLDS and sys.stderr is not None:
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def _guarded(program: str, words: list[str]) -> int:
@@ -111,9 +140,10 @@ def _dispatch(program: str, words: list[str]) -> int:
     verb = words[0] if words else None
     if verb not in VERBS:
         return _console(words)
+    gc.disable()  # what is imported stays: to look for garbage in it costs 2 ms
     module = importlib.import_module(f"holdtop.cli.{verb}")
     parser = Parser(prog=program, allow_abbrev=False)
-    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs = parser.add_subparsers(dest="verb", required=True, prog=program)  # else a usage is laid out to have it
     module.add_parser(verbs)
     own = verbs.choices[verb]
     if program != "holdtop":
@@ -123,6 +153,8 @@ def _dispatch(program: str, words: list[str]) -> int:
         own.error(f"unrecognized arguments: {' '.join(unknown)}")
     if program != "holdtop" and args.command in ([], ["--"]):
         own.error(f"needs a command: {program} [options] -- CMD …")
+    gc.freeze()  # nor is it looked through later, which in a fork would copy all of it
+    gc.enable()
     return int(module.run(args))
 
 
@@ -186,7 +218,7 @@ def _runs(words: list[str]) -> bool:
 
 def _failure(words: list[str]) -> int:
     """1 is a payload's own number: what runs one has its own failure's status."""
-    return 125 if _runs(words) else 1
+    return 125 if words[:1] in _HOLDS else 1
 
 
 def _silence_stdout() -> None:

@@ -7,7 +7,6 @@ variables in the environment are a hint only.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Collection, Mapping, Sequence
 
 from holdtop.errors import HoldError
@@ -15,7 +14,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold import token
 from holdtop.hold.places import Places, neighbours, prefix
 from holdtop.hold.view import TicketFile
-from holdtop.payload.process import Identity, ProcessTable
+from holdtop.payload.process import Identity, ancestry, own_stat
 
 #: With the resource's name behind it: the ticket of the hold that this environment was made for.
 TICKET_MARK = "HOLDTOP_TICKET_"
@@ -28,8 +27,7 @@ def holds_above(wanted: Sequence[Places], environ: Mapping[str, str]) -> set[str
     waiting for it could be waiting for ourselves. One that nobody can place from here (we are in a pid namespace of
     our own) counts as above us for the order of taking.
     """
-    table = ProcessTable()
-    ancestors = {table.stats[pid].identity for pid in table.ancestors(os.getpid()) if pid in table.stats}
+    ancestors = {above.identity for above in ancestry(own_stat())}
     beside = {place.token_path: place for one in wanted for place in (one, *neighbours(one))}
     above: set[str] = set()
     for place in beside.values():

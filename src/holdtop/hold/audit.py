@@ -18,12 +18,12 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from holdtop.errors import HoldtopError, RefusedError
 from holdtop.hold.files import STICKY_MODE, Dir, Untrusted, write_all
 from holdtop.hold.ticket import boot_id, now
+from holdtop.lean import dataclass
 
 AUDIT = ".audit"
 #: No audit file is read beyond this, in bytes: it may have been made to be large.

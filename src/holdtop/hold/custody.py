@@ -7,7 +7,6 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from holdtop.errors import HoldtopError
@@ -19,6 +18,7 @@ from holdtop.hold.inotify import APPEARS, GOES, Watch
 from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
+from holdtop.lean import dataclass, field
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
 from holdtop.payload.keeper import exit_status
@@ -125,9 +125,9 @@ class HoldCustody:
     say: Callable[[str], None]
     warn: Callable[[str], None]
     operators: Collection[int]
+    watch: Watch
     #: What is published besides the members: deadline, limits, containment.
     published: Mapping[str, object] = field(default_factory=dict)
-    _watch: Watch = field(default_factory=Watch)
     _facts: dict[str, object] = field(default_factory=dict)
     #: ``None`` until they are known here: not to the heir of a killed keeper.
     _members: Collection[Member] | None = None
@@ -136,13 +136,13 @@ class HoldCustody:
 
     def fds(self) -> Sequence[int]:
         for held in self.held:
-            self._watch.add(held.places.token_path, GOES)
-            self._watch.add(held.queue.of(held.id), GOES)
-            self._watch.add(held.queue.of(stop.STOP), APPEARS)
-        return self._watch.fds()
+            self.watch.add(held.places.token_path, GOES)
+            self.watch.add(held.queue.of(held.id), GOES)
+            self.watch.add(held.queue.of(stop.STOP), APPEARS)
+        return self.watch.fds()
 
     def check(self) -> End | None:
-        self._watch.drain()
+        self.watch.drain()
         for held in self.held:
             try:
                 if end := self._check_token(held) or held.asked_to_end(self.operators):
@@ -174,7 +174,7 @@ class HoldCustody:
         if again:
             self.warn(f"::warning::{held.places.token_path} was removed while it was held; it is back")
             held.event("warned", text="the token was removed while it was held; it is back")
-            self._watch.add(held.places.token_path, GOES)
+            self.watch.add(held.places.token_path, GOES)
 
     def placed(self, root: Identity, place: Place) -> None:
         self._facts = {

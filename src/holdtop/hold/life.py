@@ -6,26 +6,26 @@ Wait for each resource in order, start the payload between two subreapers, see i
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdtop.errors import NOT_RUN, HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
 from holdtop.hold.custody import Held, HoldCustody, other_holds
 from holdtop.hold.files import writing
+from holdtop.hold.inotify import Watch
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
 from holdtop.hold.survivors import Policy
 from holdtop.hold.take import MovedElsewhere
-from holdtop.hold.ticket import Wish
+from holdtop.hold.ticket import Wish, now
 from holdtop.hold.wait import Leave, Waiter
+from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
 from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
 from holdtop.payload.custody import Custody, End, NoCustody
@@ -90,6 +90,7 @@ class Life:
     starter: Starter
     narrator: Narrator
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _watch: Watch = field(default_factory=Watch)
 
     def live(self) -> Result:
         """Hold, run, release. Raises ``HoldError`` or ``UsageError``; then nothing was started and nothing is held."""
@@ -140,6 +141,7 @@ class Life:
                 options.bounds,
                 until,
                 resolve_again=lambda: self._resolve(resource),
+                watch=self._watch,
                 after_survivor=options.after_survivor,
                 also=also,
             )
@@ -161,16 +163,13 @@ class Life:
         return resolve(resource, self.options.state_dir, self.environ)
 
     def _custody(self, held: Sequence[Held]) -> HoldCustody:
-        deadline = None
-        if self.options.max_hold is not None:
-            at = datetime.datetime.now().astimezone() + datetime.timedelta(seconds=self.options.max_hold)
-            deadline = at.isoformat(timespec="seconds")
         published = {
-            "deadline_at": deadline,
+            "deadline_at": None if self.options.max_hold is None else now(self.options.max_hold),
             "limits": self.options.limits(),
             "sensors": {limit.name: limit.sensor.source for limit in self.options.armed.armed},
         }
-        return HoldCustody(held, self.narrator.say, self.narrator.warn, self.options.operators, published)
+        options = self.options
+        return HoldCustody(held, self.narrator.say, self.narrator.warn, options.operators, self._watch, published)
 
     def _place(self, held: Sequence[Held]) -> Place:
         """Where the payload will be. Raises ``HoldError`` when it cannot be had as asked for."""

@@ -13,12 +13,12 @@ import pwd
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from holdtop.errors import PlaceError, UsageError
 from holdtop.hold.files import DIRECTORY_MODE, HOME_DIRECTORY_MODE, Dir, writing
 from holdtop.hold.view import Rule
+from holdtop.lean import dataclass
 
 #: The shared directory of a box, when it exists (rule 3 without a variable).
 DEFAULT_STATE_DIR = "/var/lib/1bit-fleet"

@@ -11,7 +11,6 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from holdtop.errors import LockTimeout, PlaceError
 from holdtop.hold import record
@@ -19,6 +18,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, Dir, Untrusted, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
+from holdtop.lean import dataclass
 
 LOCK = ".lock"
 SEQUENCE = ".sequence"
@@ -190,6 +190,24 @@ def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
             entries.append(QueueEntry(name, None, error.strerror or "cannot be read", foreign=False))
     found.sort(key=lambda ticket: (ticket.sequence, ticket.pid))
     return found, entries
+
+
+def ahead(queue: Dir, own: TicketFile, holder: str | None) -> Iterator[TicketFile]:
+    """Who waits before us, nearest first and read one by one: a waiter as such needs only the nearest.
+
+    ``holder``: the ticket that has the token and waits no more. Entries that are not believable are passed over.
+    """
+    for name in sorted((name for name in queue.names() if name < own.id), reverse=True):
+        if TICKET_FORM.fullmatch(name) and name != holder:
+            with contextlib.suppress(OSError, Untrusted):
+                ticket = tickets.read(queue, name)
+                if not ticket.dead:
+                    yield ticket
+
+
+def place(queue: Dir, own: TicketFile) -> int:
+    """How many tickets have lower numbers, the running and the dead included."""
+    return sum(name < own.id for name in queue.names() if TICKET_FORM.fullmatch(name))
 
 
 def _named_pid(name: str) -> int | None:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from holdtop.errors import HoldtopError
@@ -39,7 +38,7 @@ def publish(
     """
     said: dict[str, object] = {**content, "ticket": ticket_id, "at": now()}
     if cgroups is not None:
-        said["cgroups"] = [asdict(group) for group in cgroups][:MOST_CGROUPS]
+        said["cgroups"] = [{"path": one.path, "inode": one.inode, "sole": one.sole} for one in cgroups][:MOST_CGROUPS]
     if members is not None:
         oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
         said |= {"members_total": len(members), "members": say_processes(oldest)}
@@ -82,12 +81,17 @@ def read(queue: Dir, ticket_id: str) -> Record | None:
     return None
 
 
-def read_all(queue: Dir) -> dict[str, Record]:
+def names(queue: Dir) -> list[str]:
+    """Ids of the tickets that have a record, in order."""
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
-        names = [name.removesuffix(".json") for name in records.names()]
-        found = ((name, read(queue, name)) for name in names if TICKET_FORM.fullmatch(name))
-        return {name: record for name, record in found if record}
-    return {}
+        found = (name.removesuffix(".json") for name in records.names() if name.endswith(".json"))
+        return sorted(filter(TICKET_FORM.fullmatch, found))
+    return []
+
+
+def read_all(queue: Dir) -> dict[str, Record]:
+    found = ((name, read(queue, name)) for name in names(queue))
+    return {name: record for name, record in found if record}
 
 
 def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | None:

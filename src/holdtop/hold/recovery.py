@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from signal import Signals
 
 from holdtop.hold import receipt, record, stop
@@ -17,6 +16,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
+from holdtop.lean import dataclass
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
@@ -83,7 +83,7 @@ def abandoned(queue: Dir) -> list[TicketFile]:
 def ran(queue: Dir) -> list[TicketFile]:
     """Tickets with a record: their holds run, or have left somebody running, wherever their tokens are."""
     found = []
-    for ticket_id in record.read_all(queue):
+    for ticket_id in record.names(queue):
         with contextlib.suppress(OSError, Untrusted):
             found.append(tickets.read(queue, ticket_id))
     return found

@@ -10,11 +10,11 @@ import contextlib
 import os
 import pwd
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 from holdtop.errors import HoldtopError
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import STICKY_MODE, Dir, Untrusted, writing
+from holdtop.lean import dataclass
 
 STOP = ".stop"
 

@@ -9,7 +9,6 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from signal import SIGCONT, SIGKILL
 
 from holdtop.errors import SurvivorLives
@@ -22,6 +21,7 @@ from holdtop.hold.places import Places
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish, now
 from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.lean import dataclass
 from holdtop.payload.ending import Bounds
 from holdtop.payload.members import real_uid
 from holdtop.payload.supervisor import KEEPER_SLACK

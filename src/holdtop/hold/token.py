@@ -11,12 +11,12 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, author, rename
 from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
 
 #: Line 1, as the shell tool writes it: lane, pid and, from us, a date.

@@ -7,8 +7,9 @@ judge from the same view, so that they cannot disagree about who holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from holdtop.lean import dataclass, field
 
 Rule = Literal["flag", "variables", "state-dir-variable", "default-state-dir", "home"]
 

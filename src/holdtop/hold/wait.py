@@ -1,16 +1,18 @@
 """Waiting for one's turn, in the kernel: woken by the predecessor's end, the token's, a signal, or an eviction.
 
-Everybody watches whoever is directly ahead (a pidfd); only the first in line needs an inotify instance, so one
-release wakes one waiter. Subscribe, look again, then sleep, and never for more than a second.
+Everybody watches whoever is directly ahead: its process (a pidfd) and, near the head, its ticket, which goes a few
+milliseconds earlier. One release wakes one waiter, besides the first in line, who watches the token. Subscribe, look
+again, then sleep, and never for more than two seconds; who then sees the same sleeps on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from itertools import cycle, islice, repeat
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
 from holdtop.hold import events, survivors, token
@@ -24,15 +26,23 @@ from holdtop.hold.queue import OwnTicket
 from holdtop.hold.take import Taker
 from holdtop.hold.ticket import Wish
 from holdtop.hold.view import TicketFile, TokenFile
+from holdtop.lean import dataclass
 from holdtop.payload.custody import End
 from holdtop.payload.ending import Bounds
-from holdtop.payload.process import Identity, Pinned, UnreadableProcess
+from holdtop.payload.process import Identity, Pinned, UnreadableProcess, is_alive
 from holdtop.payload.signals import SignalInbox, ready
 from holdtop.payload.starter import Starter
 from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
-LONGEST_SLEEP = 1.0
+LONGEST_SLEEP = 2.0
+#: Farther from the head, the token is asked after only once in so many sleeps more: it would be a minute and longer
+#: until such a waiter may overtake those ahead, and their deaths wake it.
+SELDOM = 4
+#: This near to the head a waiter has an inotify instance: of 128 that a user has by default, some are for others.
+NEAR = 32
+#: Where the sight may change and nothing that is asked after a sleep would show it, in seconds.
+LOOK_AGAIN = 1.0
 #: Where nothing can wake us, in seconds.
 SHORT_SLEEP = 0.2
 #: A free token is left to whoever is ahead for this long, in seconds; then the next may take it.
@@ -53,6 +63,7 @@ class Leave(Exception):
 class Sight:
     """What a waiter sees: who is ahead without holding the token, and the token."""
 
+    #: All of them while the token is free, else the nearest alone: then nobody else matters.
     ahead: tuple[TicketFile, ...]
     token: TokenFile | None
 
@@ -75,10 +86,11 @@ class Waiter:
     #: ``time.monotonic()`` at which the wait is given up (``-w``); ``None`` for never.
     until: float | None
     resolve_again: Callable[[], Places]
+    #: Left open: to close an inotify instance takes the kernel 10 to 30 ms, which would be the successor's.
+    watch: Watch
     after_survivor: survivors.Policy = "warn"
     #: Whether what this run already holds of other resources has to be given up.
     also: Callable[[], End | None] = lambda: None
-    _watch: Watch = field(default_factory=Watch)
     _free_since: float | None = None
 
     def acquire(self) -> Held:
@@ -105,8 +117,6 @@ class Waiter:
             self._event(own, "evicted" if reason == "evicted" else "left", reason=reason)
             os.close(own.fd)
             raise
-        finally:
-            self._watch.close()
 
     def _until_held(self, own: OwnTicket, token_dir: Dir, taker: Taker) -> Held:
         while True:
@@ -138,13 +148,13 @@ class Waiter:
             raise Leave(120, "evicted", f"ticket {own.ticket.id} was evicted")
 
     def _look(self, own: OwnTicket, token_dir: Dir) -> Sight:
-        tickets, _ = queues.look(own.queue)
         found = token.look(token_dir, self.places.token_name)
-        holder = found.ticket_id if found else None
-        ahead = tuple(t for t in tickets if t.sequence < own.ticket.sequence and not t.dead and t.id != holder)
+        waiting = queues.ahead(own.queue, own.ticket, found.ticket_id if found else None)
+        held = found is not None and not found.ghost
+        ahead = tuple(islice(waiting, 1 if held else None))[::-1]
         # Whoever waits for a survivor overtakes nobody: all wait until it is dead, and then in order.
         deterred = self.after_survivor == "wait" and survivors.lasting(own.queue)
-        if not ahead or deterred or (found is not None and not found.ghost):
+        if not ahead or deterred or held:
             self._free_since = None
         elif self._free_since is None:
             self._free_since = time.monotonic()
@@ -189,34 +199,42 @@ class Waiter:
             fds.append(self.starter.fd)
         if self._free_since is not None or (sight.token and sight.token.ghost):
             limits.append(SHORT_SLEEP)
-        if self.until is not None:
-            limits.append(self.until - time.monotonic())
+        if sight.token is None or sight.token.kind == "garbled":
+            limits.append(LOOK_AGAIN)
         with contextlib.ExitStack() as stack:
             pin = _pin(sight.awaited, stack)
             if pin is not None:
                 fds.append(pin)
             elif sight.awaited is not None:
                 limits.append(SHORT_SLEEP)  # it is dead, or in another namespace
-            if not sight.ahead:
-                limits.append(self._subscribe(own))
-                fds.extend(self._watch.fds())
-            if self._unchanged(own, token_dir, sight):
-                ready(fds, min(limits))
-        self._watch.drain()
+            far = sight.ahead and queues.place(own.queue, own.ticket) > NEAR
+            if not far:
+                limits.append(self._subscribe(own, sight))
+                fds.extend(self.watch.fds())
+            until = math.inf if self.until is None else self.until
+            whole = cycle((True, *[False] * SELDOM)) if far else repeat(True)
+            while self._unchanged(own, token_dir, sight) if next(whole) else own.present():
+                left = until - time.monotonic()
+                if ready(fds, min(*limits, left)) or min(*limits, left) < LONGEST_SLEEP or self.also():
+                    break
+        self.watch.drain()
 
-    def _subscribe(self, own: OwnTicket) -> float:
-        """First in line: wake when the token or our ticket goes. Returns how long to sleep at most."""
-        watched = self._watch.add(own.queue.of(own.ticket.id), GOES)
-        watched = self._watch.add(self.places.token_path, GOES) and watched
-        return LONGEST_SLEEP if watched else SHORT_SLEEP / 4
+    def _subscribe(self, own: OwnTicket, sight: Sight) -> float:
+        """Wake when our ticket goes, or what is in our way. Returns how long to sleep at most."""
+        in_our_way = own.queue.of(sight.ahead[-1].id) if sight.ahead else self.places.token_path
+        watched = self.watch.add(own.queue.of(own.ticket.id), GOES)
+        watched = self.watch.add(in_our_way, GOES) and watched
+        return LONGEST_SLEEP if watched or sight.ahead else SHORT_SLEEP / 4
 
     def _unchanged(self, own: OwnTicket, token_dir: Dir, sight: Sight) -> bool:
-        """Nothing moved between the look and the subscription."""
+        """A whole look would see the same: asked between the look and the sleep, and after each sleep."""
         status = token_dir.status(self.places.token_name)
         now_there = status and (status.st_dev, status.st_ino)
         then_there = sight.token and (sight.token.device, sight.token.inode)
         before_us = not sight.ahead or own.queue.status(sight.ahead[-1].id) is not None
-        return now_there == then_there and own.present() and before_us
+        holder = sight.token.ticket if sight.token else None
+        living = not (holder and holder.identity_alive) or is_alive(Identity(holder.pid, holder.start_ticks))
+        return now_there == then_there and own.present() and before_us and living is not False
 
     def _event(self, own: OwnTicket, name: str, **content: object) -> None:
         events.record(own.queue, name, own.ticket.id, resource=self.places.resource, **content)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from dataclasses import dataclass
 from functools import cache
+
+from holdtop.lean import dataclass
+from holdtop.payload import linux
 
 #: Every cgroup made for a payload is named so.
 PREFIX = "holdtop-"
@@ -66,6 +68,14 @@ class Cgroup:
     def put(self, pid: int) -> None:
         """Move a process here; its later children start here."""
         self._write("cgroup.procs", str(pid))
+
+    def fork(self) -> int:
+        """``os.fork`` with the child in here from its first instant."""
+        fd = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return linux.fork_into_cgroup(fd)
+        finally:
+            os.close(fd)
 
     def procs(self) -> set[int]:
         """Pids of all processes here and below, zombie leaders with living threads included; never raises.

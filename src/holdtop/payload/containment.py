@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from holdtop.errors import HoldError
-from holdtop.payload.cgroup import PREFIX, Cgroup
+from holdtop.lean import dataclass
+from holdtop.payload.cgroup import PREFIX, Cgroup, path_of
 
 Mode = Literal["auto", "cgroup", "subreaper", "pidns"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -64,6 +64,13 @@ class Place:
     def groups(self) -> tuple[Cgroup, ...]:
         return (self.cgroup,) if self.cgroup else ()
 
+    def fork(self) -> int:
+        """``os.fork``, with the child in its place at once where the kernel can do that; ``put`` sees to the rest."""
+        if self.cgroup:
+            with contextlib.suppress(OSError):
+                return self.cgroup.fork()
+        return os.fork()
+
     def put(self, pid: int) -> None:
         """Put the payload's root there, before it execs. Raises ``OSError`` or ``HoldError`` if it must be there.
 
@@ -91,6 +98,8 @@ class Place:
 
     @staticmethod
     def _put(cgroup: Cgroup, pid: int) -> None:
+        if path_of(pid) == cgroup.path:
+            return
         try:
             cgroup.put(pid)
         except FileNotFoundError:

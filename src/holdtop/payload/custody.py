@@ -7,9 +7,9 @@ very end what is left. ``hold`` implements it with a token; ``guard`` and nested
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from holdtop.lean import dataclass
 from holdtop.payload.containment import Place
 from holdtop.payload.process import Identity
 
@@ -130,7 +130,8 @@ class Custody(Protocol):
     """What is kept for the payload while it lives. Every call returns quickly and never blocks."""
 
     def fds(self) -> Sequence[int]:
-        """Descriptors whose readability means: ask ``check`` again."""
+        """Descriptors whose readability means: ask ``check`` again. Asked for now and then, after the first second:
+        what a short payload has not opened need not be closed before the next one starts."""
         ...
 
     def check(self) -> End | None:

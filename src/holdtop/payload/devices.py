@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from holdtop.lean import dataclass
 from holdtop.payload.custody import Member
 from holdtop.payload.members import OtherHolds, Scope, find, member
 from holdtop.payload.process import Identity

@@ -12,15 +12,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
 from functools import partial
 from signal import Signals
 
+from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
-from holdtop.payload.members import Found, OtherHolds, Scope, find, newborn
+from holdtop.payload.members import Found, OtherHolds, Scope, apart, find, member, newborn
 from holdtop.payload.powers import Act, powers_of
-from holdtop.payload.process import Identity, Pinned, UnreadableProcess
+from holdtop.payload.process import Identity, Pinned, UnreadableProcess, read_stat
 
 #: After KILL, this long until processes that we may not signal are given up, and at least so long until others are,
 #: in seconds: without it, a survive wait of 0 would call unkillable what nobody has killed.
@@ -110,6 +110,8 @@ class Ending:
         give_up_at = kill_at + max(KILL_WAIT, self.bounds.survive_wait)
         while True:
             due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
+            if due == Signals.SIGKILL and killed_at == math.inf and self._kill_at_once(wait):
+                killed_at = time.monotonic()
             before = len(self._seen)
             try:
                 found, over = self._look()
@@ -136,13 +138,43 @@ class Ending:
             wait(max(0.0, min(pause, limit - now)))
             pause = min(pause * 2, 0.1) if found.members else 0.002
 
+    def _kill_at_once(self, wait: Callable[[float], None]) -> bool:
+        """KILL the cgroups that were made for the payload before anybody is looked for, if nobody in them is spared.
+
+        A look at a large tree takes longer than its end. What this leaves, the looks that follow find.
+        """
+        groups = {group: group.procs() for group in self.scope.cgroups}
+        inside = set().union(*groups.values())
+        if not inside or self.scope.kept or not inside.isdisjoint(apart(self.scope, self.other_holds)):
+            return False
+        named = {identity.pid: identity for identity in self._seen}
+        for pid in inside - named.keys():
+            with contextlib.suppress(UnreadableProcess):
+                if stat := read_stat(pid):
+                    self._seen[stat.identity] = member(stat, "cgroup")
+                    named[pid] = stat.identity
+        for group, pids in groups.items():
+            with contextlib.suppress(OSError):
+                self._act(group.kill)
+                for pid in pids & named.keys():
+                    self._note(self._seen[named[pid]], Signals.SIGKILL)
+        while self.reaper and self.reaper.reap() and any(group.populated() for group in groups):
+            wait(0.002)
+        return True
+
+    def _note(self, member: Member, signum: Signals) -> None:
+        """It was sent that signal."""
+        if self._sent.get(member.identity) != signum.name:
+            self._sent[member.identity] = signum.name
+            self.progress(member, signum.name)
+
     def _look(self) -> tuple[Found, bool]:
         """Reap, look, and say whether nothing is left. Reaping again after the look closes the gap between."""
         # Whom we may not signal was found below somebody whom we may: once that one is gone, nothing leads there.
         scope = replace(self.scope, chosen=(*self.scope.chosen, *self._denied)) if self._denied else self.scope
         found = find(scope, self.other_holds)
-        for member in found.members:
-            self._seen[member.identity] = member  # the newest: a name changes with an exec
+        for one in found.members:
+            self._seen[one.identity] = one  # the newest: a name changes with an exec
         if found.members:
             return found, False
         if self.reaper is None:
@@ -180,15 +212,16 @@ class Ending:
                 with contextlib.suppress(OSError):
                     group.kill()
         ours = {member.identity.pid for member in found.members}
-        for member in found.members:
-            if signum == Signals.SIGTERM and member.identity in self._sent:
+        shared = {stat.pgrp for stat in found.table.stats.values() if not stat.dead and stat.pid not in ours}
+        for one in found.members:
+            if signum == Signals.SIGTERM and one.identity in self._sent:
                 continue
             try:
-                with Pinned(member.identity) as pinned:
-                    self._send(pinned, signum, member, found, ours)
-                self._denied.discard(member.identity)
+                with Pinned(one.identity) as pinned:
+                    self._send(pinned, signum, one, found, shared)
+                self._denied.discard(one.identity)
             except (PermissionError, UnreadableProcess):
-                self._denied.add(member.identity)
+                self._denied.add(one.identity)
             except OSError:
                 continue  # it is gone, or there was no descriptor for it now
         if signum == Signals.SIGTERM:
@@ -197,27 +230,18 @@ class Ending:
                 with contextlib.suppress(OSError):
                     group.freeze(False)
 
-    def _send(self, pinned: Pinned, signum: Signals, member: Member, found: Found, ours: Collection[int]) -> None:
-        first = self._sent.get(member.identity) != signum.name
+    def _send(self, pinned: Pinned, signum: Signals, member: Member, found: Found, shared: Collection[int]) -> None:
+        """``shared``: groups with somebody in them who is not ours."""
+        stat = found.table.stats.get(member.identity.pid)
         pinned.send(signum)
         if signum == Signals.SIGTERM:
             # A stopped process keeps a TERM pending for ever.
             pinned.send(Signals.SIGCONT)
-        elif self._whole_group_is_ours(member, found, ours):
+        elif stat and stat.identity == member.identity and stat.pgrp not in shared:
             # Faster than any fork chain that stays in its group: one call reaches every link of it.
             with contextlib.suppress(OSError):
                 pinned.send_group(signum)
-        self._sent[member.identity] = signum.name
-        if first:
-            self.progress(member, signum.name)
-
-    @staticmethod
-    def _whole_group_is_ours(member: Member, found: Found, ours: Collection[int]) -> bool:
-        stats = found.table.stats
-        stat = stats.get(member.identity.pid)
-        if stat is None or stat.identity != member.identity:
-            return False
-        return all(other.pid in ours or other.dead for other in stats.values() if other.pgrp == stat.pgrp)
+        self._note(member, signum)
 
     def _conclude(self, found: Found) -> tuple[tuple[Fate, ...], tuple[Left, ...], str | None]:
         living = {member.identity: member for member in found.members}

@@ -10,10 +10,10 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 
 from holdtop.errors import NOT_RUN, HoldError
+from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
 from holdtop.payload.channel import Channel
 from holdtop.payload.containment import Place
@@ -116,7 +116,8 @@ class Keeper:
         # The first look comes early: should both of us be killed, only what was published is known.
         self._published_at = time.monotonic() - PUBLISH_EVERY + TICK
         supervisor = () if self._supervisor is None else (self._supervisor,)
-        self._news = (inbox.fd, channel.fileno(), *run.custody.fds(), *supervisor)
+        self._news = [inbox.fd, channel.fileno(), *supervisor]
+        self._custodys: Sequence[int] = ()
 
     def keep(self) -> None:
         """The whole life of the payload."""
@@ -126,6 +127,7 @@ class Keeper:
                 self._run.command,
                 terminal_fd=self._terminal.fd if self._terminal else None,
                 hup_ignored=self._inbox.hup_ignored,
+                fork=self._run.place.fork,
                 place=self._place,
                 namespace=self._namespace(),
             )
@@ -200,7 +202,7 @@ class Keeper:
             self._pause_or_resume(reaper, pausing)
             self._tick(pausing.scope)
             left = TICK if self._deadline is None else self._deadline - time.monotonic()
-            ready(self._news, min(TICK, left))
+            ready((*self._news, *self._custodys), min(TICK, left))
 
     def _end_from_outside(self) -> End | None:
         """Signals, the supervisor's word, and its death."""
@@ -260,6 +262,7 @@ class Keeper:
             self._run.custody.warned(text)
         if time.monotonic() - self._published_at >= PUBLISH_EVERY:
             self._published_at = time.monotonic()
+            self._custodys = self._run.custody.fds()
             members = find(scope, self._run.custody.other_holds).members
             self._run.custody.running(members, scope.seen(members))
 

@@ -10,9 +10,9 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NoReturn
 
+from holdtop.lean import dataclass, field
 from holdtop.payload.namespace import Namespace
 from holdtop.payload.process import Identity, read_stat
 from holdtop.payload.signals import reset_for_payload
@@ -54,10 +54,11 @@ def start(
     *,
     terminal_fd: int | None,
     hup_ignored: bool,
+    fork: Callable[[], int] = os.fork,
     place: Callable[[Identity], None] = lambda _root: None,
     namespace: Namespace | None = None,
 ) -> Identity:
-    """Fork, let ``place`` put the child where it belongs, and exec the root, in ``namespace`` if there is one.
+    """``fork``, let ``place`` put the child where it belongs, and exec the root, in ``namespace`` if there is one.
 
     Raises ``LaunchError``, and whatever ``place`` raises; the child has then been reaped and nothing was executed.
     """
@@ -65,7 +66,7 @@ def start(
     placed, tell = os.pipe2(os.O_CLOEXEC)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             os.close(tell)
             _become(command, placed, say, terminal_fd, hup_ignored, namespace)

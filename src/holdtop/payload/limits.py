@@ -11,8 +11,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from holdtop.lean import dataclass
 from holdtop.payload.custody import End, Turn
 
 #: Seconds between two samples.

@@ -10,11 +10,22 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 
+from holdtop.lean import dataclass, field
 from holdtop.payload.cgroup import Cgroup, path_of
 from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
-from holdtop.payload.process import Identity, ProcessTable, Stat, ancestry, born, is_alive
+from holdtop.payload.process import (
+    Identity,
+    ProcessTable,
+    Stat,
+    UnreadableProcess,
+    ancestry,
+    born,
+    is_alive,
+    own_stat,
+    read_at_once,
+    read_stat,
+)
 
 RUN_MARK = "HOLDTOP_RUN"
 #: Asked at each look for the pids of other live holds.
@@ -98,7 +109,7 @@ def find(scope: Scope, other_holds: OtherHolds) -> Found:
     living = [table.stats[pid] for pid in inside if not table.stats[pid].dead]
     members = [member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
     members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), others)]
-    _remember(scope, members)
+    _remember(scope, members, set().union(*(listed[group] for group in scope.cgroups)))
     # Who died since the group was read is nobody's: of a fork chain there is always one.
     strangers = {pid for pid, stat in table.stats.items() if not stat.dead} - {one.identity.pid for one in members}
     sole = (
@@ -119,6 +130,17 @@ def _hidden(pids: Collection[int], table: ProcessTable) -> bool:
     return any(is_alive(Identity(pid, 0)) is None for pid in pids if pid not in table.stats)
 
 
+def apart(scope: Scope, other_holds: OtherHolds) -> set[int]:
+    """Pids that no step may end which asks nobody else: ourselves, other holds, and all that these are below."""
+    mine = {os.getpid(), *scope.own, *(above.pid for above in ancestry(own_stat()))}
+    theirs = set(other_holds()) - mine
+    for hold in list(theirs):
+        with contextlib.suppress(UnreadableProcess):
+            if stat := read_stat(hold):
+                theirs.update(above.pid for above in ancestry(stat))
+    return mine | theirs
+
+
 def _recorded(scope: Scope, table: ProcessTable) -> Iterator[int]:
     """Members on record that are this very process still, and what those known have started since."""
     for identity in (*scope.known, *scope.chosen):
@@ -127,13 +149,16 @@ def _recorded(scope: Scope, table: ProcessTable) -> Iterator[int]:
             yield from (identity.pid, *(table.descendants(identity.pid) if identity in scope.known else ()))
 
 
-def _remember(scope: Scope, members: Collection[Member]) -> None:
-    """Where members are that have left their place: the cgroups in which the hold itself lives do not count."""
+def _remember(scope: Scope, members: Collection[Member], placed: Collection[int]) -> None:
+    """Where members are that have left their place: the cgroups in which the hold itself lives do not count.
+
+    ``placed``: pids that were listed in a cgroup that was made for them.
+    """
     if scope.reaper is None:
         return
     home = (path_of(scope.reaper) or "/").rstrip("/") + "/"
     made = tuple(group.path.rstrip("/") + "/" for group in scope.cgroups)
-    for path in filter(None, {path_of(member.identity.pid) for member in members}):
+    for path in filter(None, {path_of(pid) for pid in {one.identity.pid for one in members}.difference(placed)}):
         within = path.rstrip("/") + "/"
         if not home.startswith(within) and not within.startswith(made or ("\0",)):
             scope.wandered.add(path)
@@ -141,13 +166,9 @@ def _remember(scope: Scope, members: Collection[Member]) -> None:
 
 def real_uid(pid: int) -> int | None:
     """The real uid from ``/proc/PID/status`` (the owner of ``/proc/PID`` is root for undumpable processes)."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Uid:"):
-                    return int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        status = read_at_once(f"/proc/{pid}/status")
+        return int(status[status.index(b"\nUid:") + 5 :].split(None, 1)[0])
     return None
 
 
@@ -182,7 +203,7 @@ def newborn(scope: Scope, found: Found, until: float, other_holds: OtherHolds) -
     spared = {left.member.identity.pid for left in found.spared}
     not_ours = {*spared, *other_holds()} - {*found.table.ancestors(os.getpid())}
     for stat in born(until):
-        line = (stat.pid, *ancestry(stat))
+        line = (stat.pid, *(above.pid for above in ancestry(stat)))
         if not_ours.isdisjoint(line) and (scope.reaper in line or _is_marked(scope, stat)):
             yield member(stat, "descent" if scope.reaper in line else "marker")
 

@@ -14,9 +14,9 @@ import resource
 import signal
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NoReturn
 
+from holdtop.lean import dataclass
 from holdtop.payload import linux
 from holdtop.payload.ending import Reaper
 from holdtop.payload.signals import SignalInbox, ready

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from signal import Signals
 
+from holdtop.lean import dataclass, field
 from holdtop.payload.custody import Member, names
 from holdtop.payload.members import Found, OtherHolds, Scope, find
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess

@@ -11,9 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
+from holdtop.lean import dataclass
 from holdtop.payload import linux
 
 #: No pid is larger (PID_MAX_LIMIT, include/linux/threads.h).
@@ -31,8 +32,7 @@ class Identity:
 PF_FORKNOEXEC = 0x40  # include/linux/sched.h; the flags of proc_pid_stat(5)
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """The fields of ``/proc/PID/stat`` that a hold needs."""
 
     pid: int
@@ -82,11 +82,19 @@ def parse_stat(raw: bytes) -> Stat:
     )
 
 
+def read_at_once(path: str) -> bytes:
+    """A small file of ``/proc``, without the objects that ``open`` makes. Raises ``OSError``."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
 def read_stat(pid: int) -> Stat | None:
     """The process's stat, or ``None`` when it is gone. Raises ``UnreadableProcess`` when it may not be read."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return parse_stat(file.read(4096))
+        return parse_stat(read_at_once(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
@@ -122,19 +130,24 @@ def born(until: float) -> Iterator[Stat]:
         time.sleep(0.001)
 
 
-def ancestry(stat: Stat) -> Iterator[int]:
-    """The pids above a process, nearest first, as far as they can be read now."""
+def ancestry(stat: Stat) -> Iterator[Stat]:
+    """The processes above one, nearest first, as far as they can be read now."""
     with contextlib.suppress(UnreadableProcess):
         while stat.ppid > 0 and (parent := read_stat(stat.ppid)):
-            yield parent.pid
+            yield parent
             stat = parent
 
 
-def own_identity() -> Identity:
+def own_stat() -> Stat:
+    """Of this very process. Raises ``UnreadableProcess``."""
     stat = read_stat(os.getpid())
     if stat is None:
         raise UnreadableProcess("/proc does not show this very process")
-    return stat.identity
+    return stat
+
+
+def own_identity() -> Identity:
+    return own_stat().identity
 
 
 def is_alive(identity: Identity) -> bool | None:

@@ -12,9 +12,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from holdtop.errors import HoldError
+from holdtop.lean import dataclass
 from holdtop.payload import linux
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.channel import Channel
