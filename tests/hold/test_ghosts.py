@@ -55,7 +55,7 @@ def test_a_payload_that_stops_its_hold_again_and_again_gains_nothing(state: Box)
         options=["--max-hold", "0.5", *SOON],
     )
     until(state.token.exists)
-    status, errors = ended(state.run("true", options=["-w", "40", *SOON]), 60)
+    status, errors = ended(state.run("true", options=["-w", "90", *SOON]), 100)
     assert status == 0, errors
     assert ended(lane)[0] in (124, -signal.SIGKILL)
     assert sleepers() == []
