@@ -45,8 +45,8 @@ test: $(VENV)/.test  ## the tests alone
 check-long: system $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
 	@BIN=$(BIN) scripts/check-long
 
-bench: $(VENV)/.test  ## start-up figures as ratios, into bench/results/
-	@$(BIN)/python bench/startup.py
+bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, into bench/results/
+	@$(BIN)/python -m bench.speed
 
 orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, into bench/results/
 	@$(BIN)/python -m bench.orphans

@@ -1,24 +1,22 @@
 """How long each command takes to start, as a ratio to a bare Python in the same run.
 
 Rounds are interleaved (every command once per round, in a shuffled order) and medians are compared, so that
-a busy moment touches all of them alike. ``python bench/startup.py [ROUNDS]`` writes
-``bench/results/startup.json`` and prints a table. Times are wall clock from fork to reaped, in milliseconds.
+a busy moment touches all of them alike. ``python -m bench.startup [ROUNDS]`` prints a table. Times are wall clock
+from fork to reaped, in milliseconds.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
-ROOT = Path(__file__).parents[1]
 BARE = "python3 -c pass"
 COMMANDS = {
     BARE: ["-c", "pass"],
@@ -62,32 +60,24 @@ def measure(rounds: int, seed: int) -> dict[str, list[float]]:
     return times
 
 
-def main() -> None:
-    rounds, seed = int(sys.argv[1]) if len(sys.argv) > 1 else 25, 1
+def main(words: Sequence[str]) -> dict[str, Any]:
+    rounds, seed = int(words[0]) if words else 25, 1
     times = measure(rounds, seed)
     bare = statistics.median(times[BARE])
-    figures = {
-        name: {
-            "median_ms": round(statistics.median(samples), 1),
-            "fastest_ms": round(min(samples), 1),
-            "ratio_to_bare_python": round(statistics.median(samples) / bare, 2),
-        }
-        for name, samples in times.items()
-    }
-    result = {
+    return {
         "rounds": rounds,
         "seed": seed,
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "commands": figures,
+        "commands": {
+            name: {
+                "median_ms": round(statistics.median(samples), 1),
+                "fastest_ms": round(min(samples), 1),
+                "ratio_to_bare_python": round(statistics.median(samples) / bare, 2),
+            }
+            for name, samples in times.items()
+        },
     }
-    target = ROOT / "bench/results/startup.json"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(result, indent=1) + "\n")
-    for name, line in figures.items():
-        print(f"{name:<24}{line['median_ms']:>8} ms {line['ratio_to_bare_python']:>7} ×")
 
 
 if __name__ == "__main__":
-    main()
+    for name, line in main(sys.argv[1:])["commands"].items():
+        print(f"{name:<24}{line['median_ms']:>8} ms {line['ratio_to_bare_python']:>7} ×")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -87,9 +88,8 @@ def npu_hold() -> int:
 def _whole(program: str, words: list[str]) -> int:
     """The whole life of a process. A hold's starter does not wait until the interpreter has cleared everything up."""
     status = _guarded(program, words)
-    if words[:1] in _HOLDS and sys.stderr is not None:
-        sys.stderr.flush()
-        os._exit(status)
+    if words[:1] in _HOLDS:
+        os._exit(status)  # stdout is flushed, and stderr after each line
     return status
 
 
@@ -138,6 +138,7 @@ def _dispatch(program: str, words: list[str]) -> int:
     verb = words[0] if words else None
     if verb not in VERBS:
         return _console(words)
+    gc.disable()  # what is imported stays: to look for garbage in it costs 2 ms
     module = importlib.import_module(f"holdtop.cli.{verb}")
     parser = Parser(prog=program, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True, prog=program)  # else a usage is laid out to have it
@@ -150,6 +151,8 @@ def _dispatch(program: str, words: list[str]) -> int:
         own.error(f"unrecognized arguments: {' '.join(unknown)}")
     if program != "holdtop" and args.command in ([], ["--"]):
         own.error(f"needs a command: {program} [options] -- CMD …")
+    gc.freeze()  # nor is it looked through later, which in a fork would copy all of it
+    gc.enable()
     return int(module.run(args))
 
 

@@ -1,0 +1,88 @@
+"""Every figure of speed in one run, beside what it is measured against: ``bench/results/speed.json``, ``speed.md``.
+
+``python -m bench.speed``: about four minutes on an idle box. Needs a writable cgroup v2, a C compiler and flock(1).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench import handover, killphase, startup, waiters
+
+RESULTS = Path(__file__).parent / "results"
+HEAD = """\
+# Speed
+
+Made by `make bench` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
+{load[1]:.1f} after. Ratios are of medians that were taken by turns in this run. What bounds each figure:
+[bench/README.md](../README.md#speed).
+
+| what | holdtop | beside it | ratio | target |
+|---|---|---|---|---|
+"""
+
+
+def page(result: Mapping[str, Any]) -> str:
+    return HEAD.format(**result) + "".join(f"| {' | '.join(row)} |\n" for row in rows(result))
+
+
+def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    started = result["startup"]["commands"]
+    run, bare = started["holdtop run -- true"], started[startup.BARE]
+    yield (
+        "start: `holdtop run -- true`",
+        f"{run['median_ms']} ms",
+        f"`{startup.BARE}`: {bare['median_ms']} ms",
+        f"{run['ratio_to_bare_python']} ×",
+        "4 ×",
+    )
+    for one in result["handover"]:
+        ours, flock = (one["ms"][tool]["median"] for tool in ("holdtop", "flock"))
+        dying = f", {one['dying']} of them killed" if one["dying"] else ""
+        yield (
+            f"hand-over, {one['waiters']} waiters{dying}; {one['overtakes']['holdtop']} pairs out of order",
+            f"{ours} ms",
+            f"`flock`: {flock} ms, {one['overtakes']['flock']} pairs",
+            f"{one['ratio']} ×",
+            "2 ×, in order",
+        )
+    idle = result["waiters"]
+    yield (
+        f"{idle['waiters']} idle waiters",
+        f"{idle['percent_of_a_core']} % of a core, {idle['pss_mib']['slowest']:.1f} MiB (PSS) at most",
+        f"{idle['wakes_a_second']} wakes a second",
+        f"{idle['microseconds_a_wake']} µs a wake",
+        "1 %, 15 MiB",
+    )
+    ended = result["killphase"]
+    yield (
+        f"KILL phase of {ended['processes']} processes",
+        f"{ended['ms']['holdtop']['median']} ms",
+        f"`cgroup.kill`: {ended['ms']['cgroup.kill']['median']} ms",
+        f"{ended['ratio']} ×",
+        "1.5 ×",
+    )
+
+
+def main() -> None:
+    before = os.getloadavg()[0]
+    figures = {bench.__name__.rpartition(".")[2]: bench.main(()) for bench in (startup, killphase, waiters, handover)}
+    result = {
+        "python": platform.python_version(),
+        "kernel": platform.release().split("-")[0],
+        "processors": os.cpu_count(),
+        "load": [before, os.getloadavg()[0]],
+        **figures,
+    }
+    (RESULTS / "speed.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / "speed.md").write_text(page(result))
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()
