@@ -122,7 +122,7 @@ class Life:
         until = None if self.options.wait is None else time.monotonic() + self.options.wait
         held: list[Held] = []
         for resource in wanted:
-            held.append(self._acquire(resource, until, self._custody(held).check))
+            held.append(self._acquire(resource, until, self._custody(held).check if held else lambda: None))
             undo.callback(_give_back, held[-1])
         return held
 

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from itertools import cycle, islice, repeat
+from itertools import cycle, islice
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
 from holdtop.hold import events, survivors, token
@@ -36,8 +36,8 @@ from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
 LONGEST_SLEEP = 2.0
-#: Farther from the head, nobody's life is asked after in so many sleeps of five: it would be minutes until such a
-#: waiter may overtake those ahead, and the death of the one directly ahead wakes it.
+#: After so many sleeps of five nobody's life is asked after: whoever is directly in our way wakes us by dying. What
+#: is left is a holder that dies while the head is stopped.
 SELDOM = 4
 #: This near to the head a waiter has an inotify instance: of 128 that a user has by default, some are for others.
 NEAR = 48
@@ -205,13 +205,12 @@ class Waiter:
                 fds.append(pin)
             elif sight.awaited is not None:
                 limits.append(SHORT_SLEEP)  # it is dead, or in another namespace
-            far = sight.ahead and queues.place(own.queue, own.ticket) > NEAR
-            if not far:
+            if not sight.ahead or queues.place(own.queue, own.ticket) <= NEAR:
                 limits.append(self._subscribe(own, sight))
                 fds.extend(self.watch.fds())
             until = math.inf if self.until is None else self.until
-            whole = cycle((True, *[False] * SELDOM)) if far else repeat(True)
-            while self._unchanged(own, token_dir, sight) and (not next(whole) or _all_there(own, sight)):
+            seldom = cycle((True, *[False] * SELDOM))
+            while self._unchanged(own, token_dir, sight) and (not next(seldom) or _all_there(own, sight)):
                 left = until - time.monotonic()
                 if ready(fds, min(*limits, left)) or min(*limits, left) < LONGEST_SLEEP or self.also():
                     break
