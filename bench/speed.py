@@ -1,7 +1,7 @@
 """Every figure of speed in one run, beside what it is measured against: ``bench/results/speed.json``, ``speed.md``.
 
-``python -m bench.speed [WAITERS]``: with 200 about four minutes on an idle box. Needs a writable cgroup v2, a C compiler
-and flock(1).
+``python -m bench.speed [WAITERS]``: with 200 about four minutes on an idle box, and on a busy one no figure to keep.
+Needs a writable cgroup v2, a C compiler and flock(1).
 """
 
 from __future__ import annotations
