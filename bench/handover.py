@@ -20,7 +20,7 @@ from typing import Any
 from bench.lanes import HOLDTOP, Arena, arena, compiled, summary
 
 #: How long each job runs, in milliseconds.
-JOB_MS = 20
+JOB_MS = 50
 #: Rounds with few waiters: holdtop and flock by turns.
 ROUNDS = 3
 Gap = tuple[int, int]

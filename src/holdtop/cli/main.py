@@ -88,9 +88,8 @@ def npu_hold() -> int:
 def _whole(program: str, words: list[str]) -> int:
     """The whole life of a process. A hold's starter does not wait until the interpreter has cleared everything up."""
     status = _guarded(program, words)
-    if words[:1] in _HOLDS and sys.stderr is not None:
-        sys.stderr.flush()
-        os._exit(status)
+    if words[:1] in _HOLDS:
+        os._exit(status)  # stdout is flushed, and stderr after each line
     return status
 
 

@@ -123,7 +123,7 @@ class Life:
         until = None if self.options.wait is None else time.monotonic() + self.options.wait
         held: list[Held] = []
         for resource in wanted:
-            held.append(self._acquire(resource, until, self._custody(held).check))
+            held.append(self._acquire(resource, until, self._custody(held).check if held else lambda: None))
             undo.callback(held[-1].undo, self.narrator.say)
         return held
 

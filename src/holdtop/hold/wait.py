@@ -2,7 +2,7 @@
 
 Everybody watches whoever is directly ahead: its process (a pidfd) and, near the head, its ticket, which goes a few
 milliseconds earlier. One release wakes one waiter, besides the first in line, who watches the token. Subscribe, look
-again, then sleep, and never for more than two seconds; who then sees the same sleeps on.
+again, then sleep, and never for more than two seconds; who then sees the same sleeps on, except the first in line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from itertools import cycle, islice, repeat
+from itertools import cycle, islice
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
 from holdtop.hold import events, survivors, token
@@ -36,11 +36,11 @@ from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
 LONGEST_SLEEP = 2.0
-#: Farther from the head, the token is asked after only once in so many sleeps more: it would be a minute and longer
-#: until such a waiter may overtake those ahead, and their deaths wake it.
+#: After so many sleeps of five nobody's life is asked after: whoever is directly in our way wakes us by dying. What
+#: is left is a holder that dies while the head is stopped.
 SELDOM = 4
 #: This near to the head a waiter has an inotify instance: of 128 that a user has by default, some are for others.
-NEAR = 32
+NEAR = 48
 #: Where the sight may change and nothing that is asked after a sleep would show it, in seconds.
 LOOK_AGAIN = 1.0
 #: Where nothing can wake us, in seconds.
@@ -212,11 +212,13 @@ class Waiter:
                 limits.append(self._subscribe(own, sight))
                 fds.extend(self.watch.fds())
             until = math.inf if self.until is None else self.until
-            whole = cycle((True, *[False] * SELDOM)) if far else repeat(True)
-            while self._unchanged(own, token_dir, sight) if next(whole) else own.present():
+            seldom = cycle((True, *[False] * SELDOM))
+            while self._unchanged(own, token_dir, sight) and (not next(seldom) or _all_there(own, sight)):
                 left = until - time.monotonic()
                 if ready(fds, min(*limits, left)) or min(*limits, left) < LONGEST_SLEEP or self.also():
                     break
+                if not sight.ahead:
+                    break  # whether the holder is stopped is seen by a whole look only
         self.watch.drain()
 
     def _subscribe(self, own: OwnTicket, sight: Sight) -> float:
@@ -227,17 +229,22 @@ class Waiter:
         return LONGEST_SLEEP if watched or sight.ahead else SHORT_SLEEP / 4
 
     def _unchanged(self, own: OwnTicket, token_dir: Dir, sight: Sight) -> bool:
-        """A whole look would see the same: asked between the look and the sleep, and after each sleep."""
+        """The token and our ticket are as they were: asked between the look and the sleep, and after each sleep."""
         status = token_dir.status(self.places.token_name)
         now_there = status and (status.st_dev, status.st_ino)
         then_there = sight.token and (sight.token.device, sight.token.inode)
-        before_us = not sight.ahead or own.queue.status(sight.ahead[-1].id) is not None
-        holder = sight.token.ticket if sight.token else None
-        living = not (holder and holder.identity_alive) or is_alive(Identity(holder.pid, holder.start_ticks))
-        return now_there == then_there and own.present() and before_us and living is not False
+        return now_there == then_there and own.present()
 
     def _event(self, own: OwnTicket, name: str, **content: object) -> None:
         events.record(own.queue, name, own.ticket.id, resource=self.places.resource, **content)
+
+
+def _all_there(own: OwnTicket, sight: Sight) -> bool:
+    """The ticket ahead lies there, and who held the token lives."""
+    if sight.ahead and own.queue.status(sight.ahead[-1].id) is None:
+        return False
+    holder = sight.token.ticket if sight.token else None
+    return not (holder and holder.identity_alive) or is_alive(Identity(holder.pid, holder.start_ticks)) is not False
 
 
 def _pin(ticket: TicketFile | None, stack: contextlib.ExitStack) -> int | None:
