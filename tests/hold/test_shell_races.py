@@ -37,7 +37,7 @@ def loop(box: Box, turns: int, *command: str) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize(("shells", "ours"), [(12, 5), pytest.param(100, 100, marks=LONG)])
+@pytest.mark.parametrize(("shells", "ours"), [(12, 5), pytest.param(100, 50, marks=LONG)])
 def test_both_kinds_take_turns_at_one_token(state: Box, marks: Marks, shells: int, ours: int) -> None:
     state.queue.mkdir()
     lanes = [loop(state, shells, PEER, *marks.payload(f"s{i}")) for i in range(3)]
@@ -49,7 +49,7 @@ def test_both_kinds_take_turns_at_one_token(state: Box, marks: Marks, shells: in
     assert state.leftovers() == []
 
 
-@pytest.mark.parametrize("turns", [60, pytest.param(2000, marks=LONG)])
+@pytest.mark.parametrize("turns", [60, pytest.param(500, marks=LONG)])
 def test_ghosts_are_recovered_beside_shells_that_take_in_no_time(state: Box, marks: Marks, turns: int) -> None:
     state.queue.mkdir()
     shell = [str(HERE / "race_driver.sh"), str(state.token), str(marks.file), str(turns)]
@@ -70,7 +70,7 @@ def test_ghosts_are_recovered_beside_shells_that_take_in_no_time(state: Box, mar
     assert state.leftovers() == []
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=LONG)])
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=LONG)])
 def test_holds_killed_at_any_instant_beside_shells(state: Box, marks: Marks, kills: int) -> None:
     state.queue.mkdir()
     choice = random.Random(SEED)
