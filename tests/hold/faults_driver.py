@@ -209,6 +209,6 @@ def stragglers() -> list[int]:
 
 if __name__ == "__main__":
     linux.become_subreaper()
-    queue.locked.__wrapped__.__defaults__ = (0.2,)  # type: ignore[attr-defined]  # in vain, it is waited for often
+    queue.locked.__wrapped__.__defaults__ = (0.2, None)  # type: ignore[attr-defined]  # in vain, it is waited for often
     for line in sys.stdin:
         print(json.dumps(serve(json.loads(line))), flush=True)

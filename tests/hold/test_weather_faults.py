@@ -68,3 +68,12 @@ def test_few_descriptors(sweep: Faults) -> None:
         sweep.judge(life, errno.EMFILE, f"ulimit -n {limit}\n{life.said}")
         ran += life.status == STATUS
     assert 0 < ran < 10
+
+
+def test_nothing_starts_of_which_nobody_could_be_told(sweep: Faults) -> None:
+    """Were such a hold killed, its payload would be found by nobody."""
+    life = sweep.try_one(errno.ENOSPC, role="keeper", at=1, lasting=True)
+    assert "/.record" in life.hit
+    assert life.status == 125
+    assert "the command was not run" in life.said
+    sweep.next_in_line(life.hit)

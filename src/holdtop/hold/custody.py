@@ -88,7 +88,7 @@ class Held:
         """Remove ticket and token, in this order, so that a successor wakes to a free queue. True: it was ours."""
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(queues.locked(self.queue))
+                stack.enter_context(queues.locked(self.queue, token_dir=self.token.directory))
             except HoldtopError as error:
                 # Nobody of ours touches a living hold's token, so it goes safely without: the lock only keeps us from
                 # removing what somebody takes in this instant whose predecessor has removed our token by force.
@@ -166,7 +166,7 @@ class HoldCustody:
 
     def _put_back(self, held: Held) -> None:
         try:
-            with queues.locked(held.queue, PUT_BACK_WAIT):
+            with queues.locked(held.queue, PUT_BACK_WAIT, held.token.directory):
                 again = held.token.put_back(held.content)
         except (HoldtopError, OSError) as error:
             self.warn(f"::warning::{held.places.token_path} was removed and cannot be put back: {error}")
@@ -219,12 +219,11 @@ class HoldCustody:
             held.event("ending", reason=end.reason, text=end.text)
 
     def _publish(self) -> None:
-        """What was published before stays where that fails."""
+        """What was published before stays where that fails. What is given back is nobody's any more."""
         for held in self.held:
-            if held.concluded:
-                continue
             with contextlib.suppress(HoldtopError):
-                held.publish(self._facts, self._members, self._cgroups)
+                if not held.concluded:
+                    held.publish(self._facts, self._members, self._cgroups)
 
     def other_holds(self) -> Collection[int]:
         return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}

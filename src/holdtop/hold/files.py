@@ -41,7 +41,8 @@ _REMEDIES = {
     errno.ENOMEM: "the kernel has no memory left",
     errno.EIO: "see the kernel's log: the disk fails",
 }
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+#: Where locks do not work; over NFS, flock(2) wants a file that is open for writing and says EBADF.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF}
 
 
 class _Naming:

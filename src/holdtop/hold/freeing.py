@@ -30,7 +30,7 @@ def free(places: Places, queue: Dir, seen: TokenFile, *, keep: bool) -> bool:
     kept = kept_name(places, seen) if keep else None
     with (
         places.open_token_dir() as directory,
-        queues.locked(queue),
+        queues.locked(queue, token_dir=directory),
         writing(places.token_path, "free the token"),
     ):
         own = token.exchange_for(directory, places.token_name, content, seen, keep_as=kept)

@@ -29,9 +29,11 @@ LOCK_WAIT = 10.0
 
 
 @contextlib.contextmanager
-def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
+def locked(queue: Dir, wait: float = LOCK_WAIT, token_dir: Dir | None = None) -> Iterator[None]:
     """Hold ``Q/.lock`` (flock(2): any member may take it, though only its maker may write it).
 
+    Whoever touches the token locks its directory as well: a queue may have been renamed or its lock replaced, or one
+    token be named with two queues, and what is written aside there has one name.
     Raises ``LockTimeout`` naming who has it, or what ``files.refuse`` makes of an error.
     """
     path, until = queue.of(LOCK), time.monotonic() + wait
@@ -45,10 +47,23 @@ def locked(queue: Dir, wait: float = LOCK_WAIT) -> Iterator[None]:
             if not taken:
                 raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
             if there and os.path.samestat(there, os.fstat(fd)):  # else others lock what somebody has put there
-                yield
+                with contextlib.nullcontext() if token_dir is None else _alone(token_dir, until, wait):
+                    yield
                 return
         finally:
             os.close(fd)
+
+
+@contextlib.contextmanager
+def _alone(directory: Dir, until: float, wait: float) -> Iterator[None]:
+    with writing(directory.path, "lock the token's directory"):
+        taken = _take(directory.fd, until)
+    if not taken:
+        raise LockTimeout(f"{directory.path} has been locked for {wait:g} s by {_holder(directory.fd)}")
+    try:
+        yield
+    finally:
+        fcntl.flock(directory.fd, fcntl.LOCK_UN)  # closing would not do: the other process of the hold shares it
 
 
 def _take(fd: int, until: float) -> bool:
@@ -162,12 +177,12 @@ def _sweep(queue: Dir, holder: str | None) -> list[TicketFile]:
     Files are written aside under this lock only, so whatever is there now has no owner. Returns what stays.
     """
     found = look(queue)[0]
-    dead = [ticket for ticket in found if ticket.dead and ticket.id != holder and not record.read(queue, ticket.id)]
-    for name in [*(ticket.id for ticket in dead), *(name for name in queue.names() if name.startswith(ASIDE))]:
+    dead = {ticket.id for ticket in found if ticket.dead and ticket.id != holder and not record.read(queue, ticket.id)}
+    for name in [*dead, *(name for name in queue.names() if name.startswith(ASIDE))]:
         with contextlib.suppress(OSError):
             queue.remove(name)
     record.remove_stale(queue, {holder, *(ticket.id for ticket in found)})
-    return [ticket for ticket in found if ticket not in dead]
+    return [ticket for ticket in found if ticket.id not in dead]
 
 
 def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:

@@ -56,7 +56,9 @@ class Taker:
         if found is None:
             if not self._cleared(own) or self._deterred(own):
                 return None
-            held = self._take(own, lambda data: None if self._robbed(own) else token.take(token_dir, name, data))
+            held = self._take(
+                own, token_dir, lambda data: None if self._robbed(own) else token.take(token_dir, name, data)
+            )
             return self._kept(held) if held else None
         with token.pinned(token_dir, name) as pin:
             ghost = token.look(token_dir, name)
@@ -74,9 +76,9 @@ class Taker:
             raise
         return held
 
-    def _take(self, own: OwnTicket, make: Callable[[bytes], token.OwnToken | None]) -> Held | None:
+    def _take(self, own: OwnTicket, token_dir: Dir, make: Callable[[bytes], token.OwnToken | None]) -> Held | None:
         data = token.content(own.ticket, own.data, self.places.queue_path)
-        with queues.locked(own.queue), writing(self.places.token_path, "create the token"):
+        with queues.locked(own.queue, token_dir=token_dir), writing(self.places.token_path, "create the token"):
             taken = make(data) if own.present() else None
         if taken is None:
             return None
@@ -109,7 +111,7 @@ class Taker:
             self._free(own, ghost, ghost.ticket, left)
             return None  # the free token is decided about like any other
         name = self.places.token_name
-        held = self._take(own, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
+        held = self._take(own, token_dir, lambda data: token.exchange_for(token_dir, name, data, ghost, keep_as=None))
         if held is None:
             return None
         held.event("recovered", ghost=ghost.ticket.id, lane=ghost.lane, ended=len(left.fates), left=len(left.left))

@@ -10,7 +10,7 @@ from holdtop.hold.view import QueueView, Record, RecordedProcess, TicketFile, To
 from holdtop.model import clock, trees
 from holdtop.model.attribution import total
 from holdtop.model.facts import Facts
-from holdtop.model.raw import Look
+from holdtop.model.raw import Look, Stat
 from holdtop.model.values import (
     Foreign,
     FoundBy,
@@ -152,7 +152,10 @@ def _holder(
     if token is None or token.kind == "garbled":
         return None
     taken_at = (record.taken_at if record else None) or token.taken_at
-    held_seconds = plausible_age(clock.since(taken_at, now), held, facts)
+    # A shell's token says no start time: as far as anybody knows, the process of that number took it.
+    stats = facts.forest.stats
+    holder = facts.forest.alive(held.pid, held.start_ticks) if held else stats.get(token.pid) if token.pid else None
+    held_seconds = plausible_age(clock.since(taken_at, now), holder, facts)
     if held is None:
         return _shell_ticket(view, token, held_seconds, payload, facts)
     return _ticket(
@@ -214,7 +217,8 @@ def _ticket(
     containment: tuple[str, ...] = (),
     payload: Payload | None = None,
 ) -> Ticket:
-    since_queued = plausible_age(clock.since(ticket.queued_at, facts.raw.taken_at), ticket, facts)
+    alive = facts.forest.alive(ticket.pid, ticket.start_ticks)
+    since_queued = plausible_age(clock.since(ticket.queued_at, facts.raw.taken_at), alive, facts)
     waited = since_queued
     if position == 0 and since_queued is not None:
         waited = max(0.0, since_queued - held_seconds) if held_seconds is not None else None
@@ -243,13 +247,12 @@ def _ticket(
     )
 
 
-def plausible_age(seconds: float | None, ticket: TicketFile | None, facts: Facts) -> float | None:
+def plausible_age(seconds: float | None, alive: Stat | None, facts: Facts) -> float | None:
     """An age by two wall clocks, as far as the boot's own clock bears it out.
 
     Of a living hold nothing is older than its process, and nothing lies ahead: an age outside is the process's.
-    Without that process there is nothing to hold it against, and a negative one is not known.
+    Without that process (``alive``) there is nothing to hold it against, and a negative one is not known.
     """
-    alive = facts.forest.alive(ticket.pid, ticket.start_ticks) if ticket else None
     if alive is None:
         return max(0.0, seconds) if seconds is not None and seconds >= -CLOCK_SLACK else None
     oldest = clock.age_of(alive.start_ticks, facts.raw)
