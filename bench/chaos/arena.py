@@ -231,12 +231,17 @@ class Play:
         return ""
 
     def _operate(self) -> None:
-        """What no waiter may free: an emptied token is for ``recover``, a dead shell's for whoever knows that shell."""
+        """What no waiter frees: ``recover`` does it with an emptied token, and with a ghost for which only shells wait.
+
+        A dead shell's token is for whoever knows that shell.
+        """
         text = self._token_text()
         shell = re.match(r"\S+ ([0-9]+)", text)
         if shell and "\nid=" not in text and not os.path.exists(f"/proc/{shell[1]}"):
             self.site.token.unlink(missing_ok=True)
-        elif not text and self._token() and time.monotonic() - self._operated_at > OPERATOR_AGAIN:
+        elif not self._token() or (text and any(lane.by != "peer" for lane in self._waiting())):
+            return
+        elif time.monotonic() - self._operated_at > OPERATOR_AGAIN:
             self._operated_at = time.monotonic()
             self._operator = self.recover()
 

@@ -304,61 +304,6 @@ class HoldCustody:
         held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
 
 
-def other_holds(self) -> Collection[int]:
-        return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
-
-    def conclude(self, report: Report) -> None:
-        for held in reversed(self.held):
-            self._conclude(held, report)
-            if held.unwritten:
-                self.warn(f"::warning::what is on record of hold {held.id} is incomplete: {held.unwritten}")
-
-    def _conclude(self, held: Held, report: Report) -> None:
-        if held.concluded:
-            return
-        status = exit_status(report)
-        held.event(
-            "ended",
-            reason=report.end.reason,
-            status=status,
-            proof=report.proof,
-            ended=receipt.describe_fates(report),
-            left=receipt.describe_left(report),
-            suspects=receipt.describe_suspects(report),
-        )
-        denied = report.remaining("not permitted")
-        released = not denied
-        if stuck := report.remaining("unkillable"):
-            survivors.record(held.queue, held.ticket.ticket, stuck)
-        for text in report.remarks():
-            self.warn(text)
-        seconds = time.monotonic() - held.at
-        lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
-        held.unwritten = lost or held.unwritten
-        if denied:
-            # Whoever finds the ghost knows by the record alone that this payload lives.
-            self._members = [left.member for left in denied]
-            self._publish()
-            held.event("kept", left=receipt.describe_left(report))
-            self.say(
-                f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "
-                f"end it as its owner or root, then: holdtop recover -r {held.places.resource} --reason …"
-            )
-            return
-        self._release(held, report, status)
-
-    def _release(self, held: Held, report: Report, status: int) -> None:
-        # First what only a holder may write: whoever is killed after the release leaves nothing of it.
-        record.remove(held.queue, held.id)
-        stop.withdraw(held.queue, held.id)
-        ours = held.try_give_back(self.say)
-        if ours is None:
-            return
-        if not ours:
-            self.say(f"{held.places.token_path} was not ours any more and was left as it is")
-        held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
-
-
 def other_holds(places: Places) -> set[int]:
     """Pids of all live holds whose state lies beside this one's, of any resource.
 
