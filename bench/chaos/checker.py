@@ -150,10 +150,13 @@ def judge_lane(verdict: Verdict, lane: LaneFacts, began: bool) -> None:
 
 
 def events(queue: Path) -> Iterator[dict[str, Any]]:
-    """Every event; a line that is none is one of the kind ``torn``."""
+    """Every event; a line that is none is one of the kind ``torn``.
+
+    An empty one is no loss: who appends while a write crosses a page takes the half that is there for a torn line.
+    """
     for name in ("events.1.jsonl", "events.jsonl"):
         path = queue / ".log" / name
-        for line in path.read_bytes().splitlines() if path.exists() else []:
+        for line in filter(None, path.read_bytes().splitlines()) if path.exists() else ():
             try:
                 yield json.loads(line)
             except ValueError:
@@ -170,8 +173,8 @@ def judge_events(
     for event in said:
         form = re.fullmatch(r"[0-9]{10}-([0-9]+)", event["ticket"])
         if event["event"] == "torn":
-            if not any(lane.full for lane in lanes):
-                verdict.add("events", "a torn line, and no disk was full")
+            if not any(lane.full or lane.killed for lane in lanes):
+                verdict.add("events", "a torn line, and nobody was killed and no disk was full")
         elif event["event"] == "recovered":
             ghosts[event.get("ghost", event["ticket"])] += 1
         elif form is None or int(form[1]) not in by_pid:
