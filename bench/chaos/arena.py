@@ -126,11 +126,15 @@ class Play:
             lane.touched = True
 
     def rob(self) -> None:
-        """Somebody removed or replaced the token: whoever holds now is not bound to exclude others any more."""
+        """Somebody is about to remove or replace the token: its hold is not bound to exclude others any more.
+
+        Whose it is says its first line; of one that was emptied, anybody may be the holder.
+        """
         self.touch()
         self._robbed = True
+        named = re.match(r"\S+ ([0-9]+)", self._token_text())
         for lane in self.facts.values():
-            if not lane.beheaded:
+            if not lane.beheaded and lane.robbed_at is None and (named is None or lane.pid == int(named[1])):
                 lane.robbed_at = time.monotonic()
 
     def _waiting(self) -> list[LaneFacts]:
