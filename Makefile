@@ -11,7 +11,7 @@ COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --
 	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	--build-deps-for editable
 
-.PHONY: help console check format-check lint types contracts test check-long bench orphans model format lock clean
+.PHONY: help console check format-check lint types contracts test check-long bench orphans model chaos format lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -53,6 +53,9 @@ orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, in
 
 model: system $(VENV)/.test  ## the model of the protocol, searched exhaustively, and its mutations; into bench/results/
 	@$(BIN)/python -m bench.model
+
+chaos: $(VENV)/.test  ## 10,000 episodes of lanes on a bad day, into bench/results/
+	@$(BIN)/python -m bench.chaos
 
 format: $(VENV)/.test  ## rewrite the sources in the one format
 	$(BIN)/ruff format .

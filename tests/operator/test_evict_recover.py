@@ -155,6 +155,20 @@ def test_a_living_hold_is_not_recovered(state: Box) -> None:
         plan_recover(shown(state), "gpu", state_dir=str(state.state))
 
 
+def test_an_emptied_token_is_a_living_holds_as_long_as_its_life_lock_is_taken(state: Box) -> None:
+    """Also when no record of that hold could be written: a full disk, or the moment between take and start."""
+    lane = state.run("sleep", NAP)
+    state.until_running()
+    os.truncate(state.token, 0)
+    for record in (state.queue / ".record").iterdir():
+        record.unlink()
+    with pytest.raises(RefusedError, match="the life lock is taken"):
+        plan_recover(shown(state), "gpu", state_dir=str(state.state))
+    lane.send_signal(signal.SIGTERM)
+    assert ended(lane)[0] == 143
+    assert not state.token.exists()
+
+
 @pytest.mark.parametrize("content", [b"", b'{"pid": 12', b"\0" * 512, b"x" * 70_000])
 def test_a_garbled_token_is_freed_by_recover_and_kept_for_inspection(state: Box, content: bytes) -> None:
     state.queue.mkdir()

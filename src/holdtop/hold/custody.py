@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import mmap
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import IntEnum
 from functools import partial
 
 from holdtop.errors import HoldtopError
@@ -28,6 +30,16 @@ from holdtop.payload.process import Identity
 PUT_BACK_WAIT = 0.5
 
 
+class Step(IntEnum):
+    """How far the end of a hold has come."""
+
+    HELD = 0
+    ENDED = 1
+    RECEIPT = 2
+    GIVEN_BACK = 3
+    OVER = 4
+
+
 @dataclass(slots=True)
 class Held:
     """One resource in our hands."""
@@ -46,21 +58,25 @@ class Held:
     lock_fd: int | None = None
     #: Why an event or the receipt of this hold is missing.
     unwritten: Exception | None = None
+    #: One byte that keeper and supervisor share: the heir of whoever was killed goes on from there. What lies on the
+    #: disk cannot tell how far that one came: ticket and token may have been removed by somebody else.
+    _step: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
 
     @property
     def id(self) -> str:
         return self.ticket.ticket.id
 
     @property
-    def concluded(self) -> bool:
-        """It is given back: the keeper was killed after that. Not as far as anybody can see, if nobody can look.
+    def step(self) -> Step:
+        return Step(self._step[0])
 
-        Others who remove token and ticket leave the record, and the end is told all the same.
-        """
-        with contextlib.suppress(OSError):
-            given = self.token.in_place() is not True and not self.ticket.present()
-            return given and record.read(self.queue, self.id) is None
-        return False
+    @step.setter
+    def step(self, step: Step) -> None:
+        self._step[0] = step
+
+    @property
+    def concluded(self) -> bool:
+        return self.step == Step.OVER
 
     def event(self, name: str, **content: object) -> None:
         lost = events.record(self.queue, name, self.id, resource=self.places.resource, **content)
@@ -213,10 +229,10 @@ class HoldCustody:
 
     def ending(self, end: End) -> None:
         self._facts["state"] = "ending"
-        holding = [held for held in self.held if not held.concluded]
         self._publish()
-        for held in holding:
-            held.event("ending", reason=end.reason, text=end.text)
+        for held in self.held:
+            if held.step < Step.ENDED:
+                held.event("ending", reason=end.reason, text=end.text)
 
     def _publish(self) -> None:
         """What was published before stays where that fails. What is given back is nobody's any more."""
@@ -235,27 +251,31 @@ class HoldCustody:
                 self.warn(f"::warning::what is on record of hold {held.id} is incomplete: {held.unwritten}")
 
     def _conclude(self, held: Held, report: Report) -> None:
+        """Each step once, whoever takes it."""
+        status = exit_status(report)
+        if held.step < Step.ENDED:
+            held.event(
+                "ended",
+                reason=report.end.reason,
+                status=status,
+                proof=report.proof,
+                ended=receipt.describe_fates(report),
+                left=receipt.describe_left(report),
+                suspects=receipt.describe_suspects(report),
+            )
+            held.step = Step.ENDED
+        denied = report.remaining("not permitted")
+        if held.step < Step.RECEIPT:
+            if stuck := report.remaining("unkillable"):
+                survivors.record(held.queue, held.ticket.ticket, stuck)
+            for text in report.remarks():
+                self.warn(text)
+            seconds = time.monotonic() - held.at
+            lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released=not denied)
+            held.unwritten = lost or held.unwritten
+            held.step = Step.RECEIPT
         if held.concluded:
             return
-        status = exit_status(report)
-        held.event(
-            "ended",
-            reason=report.end.reason,
-            status=status,
-            proof=report.proof,
-            ended=receipt.describe_fates(report),
-            left=receipt.describe_left(report),
-            suspects=receipt.describe_suspects(report),
-        )
-        denied = report.remaining("not permitted")
-        released = not denied
-        if stuck := report.remaining("unkillable"):
-            survivors.record(held.queue, held.ticket.ticket, stuck)
-        for text in report.remarks():
-            self.warn(text)
-        seconds = time.monotonic() - held.at
-        lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released)
-        held.unwritten = lost or held.unwritten
         if denied:
             # Whoever finds the ghost knows by the record alone that this payload lives.
             self._members = [left.member for left in denied]
@@ -265,18 +285,21 @@ class HoldCustody:
                 f"the token stays: {names(left.member for left in denied)} may not be signalled by this account; "
                 f"end it as its owner or root, then: holdtop recover -r {held.places.resource} --reason …"
             )
-            return
-        self._release(held, report, status)
+        else:
+            self._release(held, report, status)
+        held.step = Step.OVER
 
     def _release(self, held: Held, report: Report, status: int) -> None:
         # First what only a holder may write: whoever is killed after the release leaves nothing of it.
         record.remove(held.queue, held.id)
         stop.withdraw(held.queue, held.id)
-        ours = held.try_give_back(self.say)
-        if ours is None:
-            return
-        if not ours:
-            self.say(f"{held.places.token_path} was not ours any more and was left as it is")
+        if held.step < Step.GIVEN_BACK:
+            ours = held.try_give_back(self.say)
+            if ours is None:
+                return
+            if not ours:
+                self.say(f"{held.places.token_path} was not ours any more and was left as it is")
+            held.step = Step.GIVEN_BACK
         held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
 
 

@@ -129,6 +129,8 @@ def _judged(view: QueueView, snapshot: Snapshot | None) -> TokenFile:
             f"whether the hold of {token.ticket_id} is alive cannot be known from here: ask on its own host "
             f"({token.ticket.host}), as root and outside of containers, or in its own as long as that runs"
         )
+    if token.locked:
+        raise RefusedError(f"whoever holds {view.token_path} lives: the life lock is taken ({token.why or token.kind})")
     for ticket in view.tickets:
         if ticket.id in view.records:
             _refuse_living(ticket, "is running: end it first with holdtop kill")
