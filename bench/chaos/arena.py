@@ -82,6 +82,8 @@ class Play:
     _operated_at: float = 0.0
     _scanned: object = None
     _robbed: bool = False
+    #: Wait statuses by pid.
+    _died: dict[int, int] = field(default_factory=dict)
 
     def whole(self) -> Verdict:
         self._meet_strangers()
@@ -186,6 +188,7 @@ class Play:
                 self._operator = None
                 continue
             self._moved_at = time.monotonic()
+            self._died[pid] = status
             for lane in self.facts.values():
                 if lane.pid == pid and lane.ended is None:
                     lane.ended = os.waitstatus_to_exitcode(status)
@@ -269,7 +272,7 @@ class Play:
         for stranger in self.strangers:
             stat = read_stat(stranger.pid)
             if stat is None or stat.identity != stranger or stat.dead or stat.state == "T":
-                self.verdict.add("strangers harmed", f"{stranger}: {stat}")
+                self.verdict.add("strangers harmed", f"{stranger}: {stat}, wait status {self._died.get(stranger.pid)}")
         seen = checker.begins(self.site.log)
         begun = {begin.run for begin in seen}
         checker.judge_overlaps(self.verdict, seen, {lane.run: lane for lane in self.facts.values()})

@@ -93,8 +93,10 @@ def faults(state: Box, place: Path) -> Iterator[Faults]:
     with subprocess.Popen(
         [sys.executable, DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
     ) as driver:
-        made = Faults(state, place, driver)
-        yield made
-        assert driver.stdin
-        driver.stdin.close()
-        assert driver.wait(30) == 0
+        try:
+            yield Faults(state, place, driver)
+            assert driver.stdin
+            driver.stdin.close()
+            assert driver.wait(30) == 0
+        finally:
+            driver.kill()

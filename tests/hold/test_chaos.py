@@ -53,7 +53,7 @@ def chaos(tmp_path: Path, episodes: int, seed: int) -> dict[str, dict[str, int]]
 def test_hundred_bad_days_and_nothing_is_counted(programs: Path, tmp_path: Path) -> None:
     happened = chaos(tmp_path, 100, 1)["happened"]
     assert happened["payloads begun"] > 200
-    assert happened["ghosts recovered"] > 5
+    assert happened["ghosts recovered"] > 0
     assert happened["tokens robbed"] > 5
 
 

@@ -159,7 +159,7 @@ def test_what_a_cgroup_has_and_nobody_sees_is_told(monkeypatch: pytest.MonkeyPat
 
 def test_a_release_does_not_hang_on_the_queues_lock(state: Box) -> None:
     """A member of the group may hold that lock for ever; a shell that waits for the token knows no such lock."""
-    impatient = patched("from holdtop.hold import queue; queue.locked.__wrapped__.__defaults__ = (0.3,)")
+    impatient = patched("from holdtop.hold import queue; queue.locked.__wrapped__.__defaults__ = (0.3, None)")
     hold = [*impatient, *line(state, "sleep", NAP)[len(HOLDTOP) :]]
     with subprocess.Popen(hold, stderr=subprocess.PIPE) as lane:
         state.until_running()

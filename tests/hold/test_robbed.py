@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from holdtop.payload.process import read_stat
-from tests.hold.lanes import NAP, Box, ended, until
+from tests.hold.lanes import NAP, Box, ended, kill_both, sleepers, until
 from tests.hold.test_deaths import patched
 
 
@@ -35,6 +35,40 @@ def test_a_hold_that_is_slow_to_put_its_token_back_is_not_joined_by_another(stat
     holder.terminate()
     assert ended(holder)[0] == 143
     assert waiter.wait(20) == 0
+    assert state.leftovers() == []
+
+
+def test_whoever_was_evicted_is_not_joined_either_while_it_ends(state: Box, tmp_path: Path) -> None:
+    holder = state.run("sh", "-c", f"trap '' TERM; touch {tmp_path}/deaf; sleep {NAP}", options=("--grace", "3"))
+    ticket = state.until_running()["ticket"]
+    until((tmp_path / "deaf").exists)
+    (state.queue / ticket).unlink()
+    until(lambda: any(event["event"] == "ending" for event in state.events(ticket)))
+    state.token.unlink()
+    waiter = state.run("sh", "-c", f"kill -0 {holder.pid} && exit 9; exit 0")
+    assert ended(holder)[0] == 130
+    status, errors = ended(waiter)
+    assert "was removed by somebody while it ran" in errors
+    assert status in (0, 9)
+    assert [event["event"] for event in state.events(ticket)][-1] == "released"
+    names = [(event["event"], event["ticket"] == ticket) for event in state.events()]
+    assert names.index(("released", True)) < names.index(("taken", False))
+    assert state.leftovers() == []
+
+
+def test_what_a_killed_hold_left_is_ended_though_ticket_and_token_were_removed(state: Box) -> None:
+    holder = state.run("sleep", NAP)
+    running = state.until_running()
+    kill_both(holder, running["keeper_pid"])
+    (state.queue / running["ticket"]).unlink()
+    state.token.unlink()
+    assert sleepers() != []
+    status, errors = ended(state.run("true"))
+    assert status == 0
+    assert f"hold {running['ticket']} of lane" in errors
+    assert "is dead and its token was removed by somebody" in errors
+    assert ended(holder)[0] == -signal.SIGKILL
+    assert sleepers() == []
     assert state.leftovers() == []
 
 

@@ -24,7 +24,7 @@ from holdtop.lean import dataclass, field
 from holdtop.payload.containment import Place
 from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
 from holdtop.payload.keeper import exit_status
-from holdtop.payload.process import Identity
+from holdtop.payload.process import Identity, own_identity
 
 #: How long putting a token back may wait for the queue's lock, in seconds: the deadline waits meanwhile.
 PUT_BACK_WAIT = 0.5
@@ -89,7 +89,8 @@ class Held:
         cgroups: Collection[SeenCgroup] | None,
     ) -> None:
         """Renew the hold's record. Raises ``HoldError``."""
-        content = {**facts, "nonce": self.ticket.ticket.nonce, "taken_at": self.taken_at}
+        lines = self.ticket.data.decode()
+        content = {**facts, "nonce": self.ticket.ticket.nonce, "lines": lines, "taken_at": self.taken_at}
         record.publish(self.queue, self.id, content, members, cgroups)
 
     def asked_to_end(self, operators: Collection[int]) -> End | None:
@@ -197,7 +198,8 @@ class HoldCustody:
             **self.published,
             "containment": place.means,
             "state": "running",
-            "keeper_pid": os.getpid(),
+            "keeper_pid": own_identity().pid,
+            "keeper_start_ticks": own_identity().start_ticks,
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
             "session": os.getsid(0),

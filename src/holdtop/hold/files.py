@@ -218,6 +218,13 @@ def author(status: os.stat_result, path: str) -> int:
     return status.st_uid
 
 
+def is_in_place(fd: int, directory: Dir, name: str) -> bool | None:
+    """Whether this open file has that name; ``None`` when nothing has it."""
+    status = directory.status(name)
+    with _Naming(directory, name):
+        return status and os.path.samestat(status, os.fstat(fd))
+
+
 @contextlib.contextmanager
 def undone(directory: Dir, name: str, fd: int) -> Iterator[None]:
     """Unless the block succeeds, close the file that was made for it, and remove it."""
@@ -319,7 +326,7 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
             raise PlaceError(f"{what}; the state follows no links and takes no other kind of file") from error
         case number if number in _REMEDIES:
             raise StateWriteError(f"{what}; {_REMEDIES[number]}") from error
-        case number if number in _NO_LOCKS:
+        case number if number in _NO_LOCKS and path.startswith(os.sep):
             raise PlaceError(f"{what}; {no_locks(path)}") from error
     raise HoldError(what) from error
 
@@ -332,8 +339,8 @@ def no_locks(path: str) -> str:
 def file_system(path: str) -> str:
     """The type of the file system that ``path`` lies on: ``ext4``, ``nfs4``, ``fuse.sshfs`` (proc_pid_mountinfo(5))."""
     with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-        while not os.path.lexists(path):
-            path = os.path.dirname(path)
+        while not os.path.lexists(path) and path != (path := os.path.dirname(path)):
+            pass
         device = os.stat(path).st_dev
         name = f"{os.major(device)}:{os.minor(device)}"
         for line in file:

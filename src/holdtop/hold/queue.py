@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from holdtop.errors import LockTimeout, PlaceError
 from holdtop.hold import record
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, Dir, Untrusted, no_locks, rename, undone, write_all, writing
+from holdtop.hold.files import ASIDE, Dir, Untrusted, is_in_place, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
 from holdtop.lean import dataclass
@@ -43,10 +43,10 @@ def locked(queue: Dir, wait: float = LOCK_WAIT, token_dir: Dir | None = None) ->
         try:
             with writing(path, "take the queue's lock"):
                 taken = _take(fd, until)
-                there = queue.status(LOCK)
+                ours = is_in_place(fd, queue, LOCK)
             if not taken:
                 raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
-            if there and os.path.samestat(there, os.fstat(fd)):  # else others lock what somebody has put there
+            if ours:  # else others lock what somebody has put there
                 with contextlib.nullcontext() if token_dir is None else _alone(token_dir, until, wait):
                     yield
                 return
@@ -57,13 +57,15 @@ def locked(queue: Dir, wait: float = LOCK_WAIT, token_dir: Dir | None = None) ->
 @contextlib.contextmanager
 def _alone(directory: Dir, until: float, wait: float) -> Iterator[None]:
     with writing(directory.path, "lock the token's directory"):
-        taken = _take(directory.fd, until)
-    if not taken:
-        raise LockTimeout(f"{directory.path} has been locked for {wait:g} s by {_holder(directory.fd)}")
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory.fd)  # that one is shared
     try:
+        with writing(directory.path, "lock the token's directory"):
+            taken = _take(fd, until)
+        if not taken:
+            raise LockTimeout(f"{directory.path} has been locked for {wait:g} s by {_holder(fd)}")
         yield
     finally:
-        fcntl.flock(directory.fd, fcntl.LOCK_UN)  # closing would not do: the other process of the hold shares it
+        os.close(fd)
 
 
 def _take(fd: int, until: float) -> bool:
@@ -100,8 +102,7 @@ class OwnTicket:
 
     def present(self) -> bool:
         """False once somebody removed it: evicted while waiting, a stop while running."""
-        status = self.queue.status(self.ticket.id)
-        return status is not None and os.path.samestat(status, os.fstat(self.fd))
+        return is_in_place(self.fd, self.queue, self.ticket.id) is True
 
     def leave(self) -> None:
         """Remove the file, unless another one has its name. Where that fails, the next to queue up does it."""

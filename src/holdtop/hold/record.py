@@ -13,11 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from holdtop.errors import HoldtopError
+from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, DIRECTORY_MODE, Dir, Untrusted, json_object, writing
-from holdtop.hold.ticket import TICKET_FORM, now
-from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
+from holdtop.hold.ticket import TICKET_FORM, now, same_world
+from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess, TicketFile
+from holdtop.lean import replace
 from holdtop.payload.custody import Member, SeenCgroup
-from holdtop.payload.process import PID_LIMIT
+from holdtop.payload.process import PID_LIMIT, Identity, is_alive
 
 RECORD = ".record"
 #: Of a larger payload the oldest are named: a record has to stay readable (``files.SIZE_LIMIT``).
@@ -67,10 +69,15 @@ def remove(queue: Dir, ticket_id: str) -> None:
 
 
 def remove_stale(queue: Dir, known: Collection[str | None]) -> None:
-    """Remove the records of holds that could not do so themselves: of all tickets but the ``known`` ones."""
+    """Remove what is no record of a hold: of the ``known`` tickets all are.
+
+    Without its ticket a record says that one whose ticket was removed still runs, or has left somebody running.
+    """
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
         for ticket_id in {name.removeprefix(ASIDE).removesuffix(".json") for name in records.names()} - {*known}:
-            remove(queue, ticket_id)
+            found = read(queue, ticket_id)
+            if found is None or found.ticket is None:
+                remove(queue, ticket_id)
 
 
 def read(queue: Dir, ticket_id: str) -> Record | None:
@@ -114,7 +121,19 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         cgroups=tuple(_parse_cgroups(said.get("cgroups"))),
         members=tuple(parse_processes(said.get("members"))),
         at=_text(said.get("at")),
+        ticket=_ticket(said, ticket_id, uid),
     )
+
+
+def _ticket(said: dict[str, Any], ticket_id: str, uid: int) -> TicketFile | None:
+    """The ticket as its hold had written it. A removed file shows no life lock; the keeper, who shared it, may live."""
+    with contextlib.suppress(Untrusted, UnicodeEncodeError):
+        ticket = tickets.parse((_text(said.get("lines")) or "").encode(), uid=uid, name=ticket_id, locked=False)
+        pid, start = _int(said.get("keeper_pid")), _int(said.get("keeper_start_ticks"))
+        if pid and start and same_world(ticket) and is_alive(Identity(pid, start)) is not False:
+            return replace(ticket, locked=None)
+        return ticket
+    return None
 
 
 def say_processes(members: Iterable[Member]) -> list[dict[str, object]]:

@@ -52,8 +52,8 @@ def forget(queue: Dir, ghost: TicketFile, left: Leftovers) -> None:
     anybody's ticket: only a dead one of the same nonce goes.
     """
     with contextlib.suppress(OSError, Untrusted):
-        there = tickets.read(queue, ghost.id)
-        if not there.dead or there.nonce != ghost.nonce:
+        there = _ticket(queue, ghost.id)
+        if there and not (there.dead and there.nonce == ghost.nonce):
             return
         queue.remove(ghost.id)
     record.remove(queue, ghost.id)
@@ -85,8 +85,17 @@ def ran(queue: Dir) -> list[TicketFile]:
     found = []
     for ticket_id in record.names(queue):
         with contextlib.suppress(OSError, Untrusted):
-            found.append(tickets.read(queue, ticket_id))
-    return found
+            found.append(_ticket(queue, ticket_id))
+    return [ticket for ticket in found if ticket]
+
+
+def _ticket(queue: Dir, ticket_id: str) -> TicketFile | None:
+    """A ticket that has run; by its record, if somebody has removed the file."""
+    try:
+        return tickets.read(queue, ticket_id)
+    except FileNotFoundError:
+        published = record.read(queue, ticket_id)
+        return published.ticket if published else None
 
 
 def _believed(found: Record | None, ticket: TicketFile) -> Record | None:

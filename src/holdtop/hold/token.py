@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from holdtop.errors import HoldError
 from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, author, rename
+from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, author, is_in_place, rename
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
@@ -41,11 +41,9 @@ class OwnToken:
 
     def in_place(self) -> bool | None:
         """True: ours lies there. None: nothing lies there. False: something else does."""
-        status = self.directory.status(self.name)
-        if status is None:
-            return None
-        if os.path.samestat(status, os.fstat(self.fd)):
-            return True
+        ours = is_in_place(self.fd, self.directory, self.name)
+        if ours is not False:
+            return ours
         found = look(self.directory, self.name)
         return found is not None and found.nonce == self.nonce and found.uid == os.geteuid()
 

@@ -125,6 +125,8 @@ class Record:
     cgroups: tuple[RecordedCgroup, ...] = ()
     #: The session in which the payload was started.
     session: int | None = None
+    #: The hold's ticket, whose file somebody may have removed; not locked only if the keeper is dead as well.
+    ticket: TicketFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
