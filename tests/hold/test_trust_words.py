@@ -223,7 +223,7 @@ def test_cannot_have_a_payload_spared(shared: Box) -> None:
     lane = as_account(ONE, shared, "run", "--grace", "0.5", "--", "sh", "-c", f"setsid -f sleep {NAP}; sleep {NAP}; :")
     shared.until_running()
     keeper = shared.until_running()["keeper_pid"]
-    (detached,) = until(lambda: [pid for pid in _below(keeper) if ProcessTable().stats[pid].session == pid])
+    (detached,) = until(lambda: _session_leaders_below(keeper))
     forged = ticket(shared, lines(identity(detached)))
     fd = locked(forged)
     victim = identity(detached)
@@ -234,8 +234,9 @@ def test_cannot_have_a_payload_spared(shared: Box) -> None:
     forged.unlink()
 
 
-def _below(pid: int) -> list[int]:
-    return list(ProcessTable().descendants(pid))
+def _session_leaders_below(pid: int) -> list[int]:
+    table = ProcessTable()
+    return [below for below in table.descendants(pid) if table.stats[below].session == below]
 
 
 def test_cannot_sign_the_audit_for_another(shared: Box) -> None:

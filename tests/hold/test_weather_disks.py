@@ -75,7 +75,8 @@ def test_a_disk_that_fills_while_a_lane_waits_lets_nothing_start(tmp_path: Path)
     assert "No space left on device" in out
     assert NOT_RUN in out
     assert not (tmp_path / "ran").exists()
-    assert out.splitlines()[-3:] == ["holder 0", "status 125", "next 0"]
+    assert "holder 0" in out.splitlines()
+    assert out.splitlines()[-2:] == ["status 125", "next 0"]
 
 
 def test_a_disk_that_fills_while_it_is_held_changes_no_status(tmp_path: Path) -> None:
