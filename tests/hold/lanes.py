@@ -101,13 +101,14 @@ def until(condition: Callable[[], T | None], seconds: float = 10) -> T:
     return value
 
 
-def sleepers(number: str = NAP) -> list[int]:
-    """Pids of processes with exactly this number as an argument."""
+def sleepers(number: str = NAP, words: int | None = None) -> list[int]:
+    """Pids of processes with exactly this number as an argument, and so many words in all."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
-                if number.encode() in Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0"):
+                line = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")[:-1]
+                if number.encode() in line and words in (None, len(line)):
                     found.append(int(entry))
     return found
 

@@ -57,19 +57,13 @@ def lane(
 def running(manager: UserManager, box: Box, naps: int) -> tuple[int, int, int]:
     """Once it runs, pids as seen here: supervisor, keeper, root."""
     started = box.until_running()
-    until(lambda: len(naps_of(manager)) == naps)
+    until(lambda: len(sleepers(words=2)) == naps)
     supervisor = int(started["ticket"].partition("-")[2])
     return (
         manager.outside(supervisor),
         manager.outside(started["keeper_pid"]),
         manager.outside(started["root_pid"]),
     )
-
-
-def naps_of(manager: UserManager) -> list[int]:
-    """Those of the payload that sleep: the holds' own command lines name the number as well."""
-    commands = ((pid, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")) for pid in sleepers())
-    return [pid for pid, words in commands if len(words) == 3]
 
 
 def published(box: Box) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def test_a_payload_lives_in_a_scope_where_no_cgroup_may_be_made(manager: UserMan
     home, name = os.path.split(group["path"])
     assert home == (SESSION if manager.account == 0 else APPS)
     there = manager.at(group["path"])
-    assert there.procs() == {root, *naps_of(manager)}
+    assert there.procs() == {root, *sleepers(words=2)}
     assert group == {"path": f"{home}/{name}", "inode": there.inode(), "sole": True}
     assert said_of["containment"] == ["cgroup", "subreaper", "marker"]
     assert {supervisor, keeper} <= manager.at(SESSION).procs()
@@ -144,7 +138,7 @@ def test_sigkill_of_the_hold_ends_what_is_in_the_scope(manager: UserManager, sha
         kill(who, supervisor, keeper)
     assert hold.returncode == (125 if who == "keeper" else -9)
     if who == "both":
-        assert len(naps_of(manager)) == 2
+        assert len(sleepers(words=2)) == 2
         assert "took over the stale token" in said(lane(manager, shared, "--grace", "0.3", "--", "true"))[1]
     until(lambda: not shared.token.exists())
     nothing_is_left(manager, shared)
@@ -283,7 +277,7 @@ def test_a_payload_in_a_scope_of_its_own_asking_ends_before_the_token_is_free(
     hold = lane(manager, shared, *words, under=limit)
     supervisor, keeper, root = running(manager, shared, 2)
     foreign = f"{APPS}/foreign.scope"
-    assert manager.at(foreign).procs() == {root, *naps_of(manager)}
+    assert manager.at(foreign).procs() == {root, *sleepers(words=2)}
     if how == "both":
         until(lambda: foreign in [group["path"] for group in published(shared)["cgroups"]])
     look = f"cat /sys/fs/cgroup{foreign}/cgroup.procs 2>/dev/null; true"
@@ -319,7 +313,7 @@ def test_a_service_that_the_payload_asks_for_is_no_member_and_named_when_it_has_
     os.kill(supervisor, signal.SIGTERM)
     status, errors = said(hold)
     assert status == 143
-    assert naps_of(manager) == [service]
+    assert sleepers(words=2) == [service]
     (receipt,) = shared.receipts()
     assert receipt["proof"] == "ECHILD, populated 0"
     assert receipt["verdict"] == ("unknown" if opened else "clean")
