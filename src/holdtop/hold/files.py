@@ -339,9 +339,7 @@ def no_locks(path: str) -> str:
 def file_system(path: str) -> str:
     """The type of the file system that ``path`` lies on: ``ext4``, ``nfs4``, ``fuse.sshfs`` (proc_pid_mountinfo(5))."""
     with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-        while not os.path.lexists(path) and path != (path := os.path.dirname(path)):
-            pass
-        device = os.stat(path).st_dev
+        device = os.stat(next(filter(os.path.lexists, upwards(path)), path)).st_dev
         name = f"{os.major(device)}:{os.minor(device)}"
         for line in file:
             fields, _, rest = line.partition(" - ")
@@ -350,16 +348,21 @@ def file_system(path: str) -> str:
     return "unknown file system"
 
 
+def upwards(path: str) -> Iterator[str]:
+    """The path, and every directory above it."""
+    yield path
+    while path != (path := os.path.dirname(path)):
+        yield path
+
+
 def _whose(path: str) -> str:
     """Who may do what there, for the message of a denial: the nearest component that can be looked at, and the
     directory it is in, which decides who may remove it (a sticky one: its owner, the file's, and root)."""
     me = f"you are uid {os.geteuid()}, groups {','.join(map(str, sorted({os.getegid(), *os.getgroups()})))}"
     told: list[str] = []
-    while len(told) < 2:
+    for one in upwards(path):
         with contextlib.suppress(OSError):
-            status = os.stat(path)
+            status = os.stat(one)
             mode = stat.S_IMODE(status.st_mode)
-            told.append(f"{path} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}")
-        if path == (path := os.path.dirname(path)):
-            break
-    return "; ".join((*told, me))
+            told.append(f"{one} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}")
+    return "; ".join((*told[:2], me))

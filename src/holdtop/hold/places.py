@@ -13,10 +13,9 @@ import pwd
 import re
 import stat
 from collections.abc import Mapping
-from pathlib import PurePath
 
 from holdtop.errors import PlaceError, UsageError
-from holdtop.hold.files import DIRECTORY_MODE, HOME_DIRECTORY_MODE, Dir, writing
+from holdtop.hold.files import DIRECTORY_MODE, HOME_DIRECTORY_MODE, Dir, upwards, writing
 from holdtop.hold.view import Rule
 from holdtop.lean import dataclass
 
@@ -165,7 +164,7 @@ def exposed(places: Places) -> dict[str, str]:
     """
     own = {places.queue_path, places.queue_parent, places.token_parent}
     found: dict[str, str] = {}
-    for path in sorted({above for one in own for above in (one, *map(str, PurePath(one).parents))}):
+    for path in sorted({above for one in own for above in upwards(one)}):
         try:
             mode = os.stat(path).st_mode
         except OSError:

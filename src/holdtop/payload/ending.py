@@ -112,7 +112,7 @@ class Ending:
             due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
             if due == Signals.SIGKILL and killed_at == math.inf and self._kill_at_once(wait):
                 killed_at = time.monotonic()
-            before = len(self._seen)
+            before, began = len(self._seen), time.monotonic()
             try:
                 found, over = self._look()
             except OSError:  # no descriptor or no memory to look with: a want that may pass
@@ -134,8 +134,10 @@ class Ending:
                     continue  # the second look, at once: waiting may be given up
             elif due == Signals.SIGKILL and (len(self._seen) > before or not found.members):
                 self._hunt(found, due, HUNT_FOR)
-            limit = kill_at if now < kill_at else killed_at + bound
-            wait(max(0.0, min(pause, limit - now)))
+            now = time.monotonic()
+            left = (kill_at if now < kill_at else killed_at + bound) - now
+            # A look that is under way when the grace is over would hold the KILL up.
+            wait(max(0.0, left if now < kill_at and left < pause + 2 * (now - began) else min(pause, left)))
             pause = min(pause * 2, 0.1) if found.members else 0.002
 
     def _kill_at_once(self, wait: Callable[[float], None]) -> bool:
