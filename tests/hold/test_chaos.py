@@ -53,14 +53,13 @@ def chaos(tmp_path: Path, episodes: int, seed: int) -> dict[str, dict[str, int]]
 def test_hundred_bad_days_and_nothing_is_counted(programs: Path, tmp_path: Path) -> None:
     happened = chaos(tmp_path, 100, 1)["happened"]
     assert happened["payloads begun"] > 200
-    assert happened["ghosts recovered"] > 0
     assert happened["tokens robbed"] > 5
 
 
 @pytest.mark.long
 @pytest.mark.timeout(4000)
 def test_ten_thousand_bad_days_and_nothing_is_counted(programs: Path, tmp_path: Path) -> None:
-    chaos(tmp_path, 10_000, int(os.environ.get("LONG_SEED", "1")))
+    assert chaos(tmp_path, 10_000, int(os.environ.get("LONG_SEED", "1")))["happened"]["ghosts recovered"] > 50
 
 
 def test_a_plan_is_its_seed_and_nothing_else() -> None:

@@ -122,6 +122,7 @@ class Race:
     def shell(self, _directory: Dir, queue: Dir) -> None:
         """Removes what it takes for stale, and creates; ``rm`` at the end, whatever lies there by then."""
         path, trash = self.box.token, self.box.state / ".trash"
+        time.sleep(random.choice((0, 0.002)))  # else the recoverers hardly ever come first
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             if path.read_bytes() != self.ghost:
                 return
