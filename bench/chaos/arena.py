@@ -187,11 +187,11 @@ class Play:
             if pid == self._operator:
                 self._operator = None
                 continue
-            self._moved_at = time.monotonic()
             self._died[pid] = status
             for lane in self.facts.values():
                 if lane.pid == pid and lane.ended is None:
                     lane.ended = os.waitstatus_to_exitcode(status)
+                    self._moved_at = time.monotonic()
 
     def _copy_markers(self) -> None:
         for one in checker.payload_processes(self.site.program) if self.site.log.exists() else ():

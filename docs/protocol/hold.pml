@@ -116,7 +116,7 @@ inline name_it(me) {
 /* OwnToken.in_place */
 #define ours(me) (path && (path == fd[me] || author[path] == me || BLIND))
 /* Whose ticket has a record runs, or has left somebody running, wherever its token is. */
-#define runs(n, me) (n != me && ticket[n] && record[n] && !ROBBED_UNSEEN)
+#define runs(n, me) (n != me && record[n] && !ROBBED_UNSEEN)
 #define lives_on(n, me) (runs(n, me) && lives[n])
 #if LANES == 3
 #define ANY(test, me) (test(0, me) || test(1, me) || test(2, me))
@@ -235,11 +235,11 @@ wait:		/* Waiter._until_held: asleep until there is something to do */
 		:: ticket[me] && may_try(me) && ghost -> goto recover
 		fi;
 
-take:		/* Taker._clear_abandoned, then token.take */
+take:		/* Taker._cleared, then token.take */
 		atomic {
 			for (p : 0 .. LANES - 1) {
 				if
-				:: ticket[p] && record[p] && !lives[p] && !LEFT_ALONE ->
+				:: record[p] && !lives[p] && !LEFT_ALONE ->
 					payload[p] = 0; ticket[p] = 0; record[p] = 0
 				:: else
 				fi

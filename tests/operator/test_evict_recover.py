@@ -181,6 +181,27 @@ def test_a_garbled_token_is_freed_by_recover_and_kept_for_inspection(state: Box,
     assert kept.read_bytes() == content
 
 
+def test_what_a_dead_hold_left_ends_before_a_garbled_token_is_freed_though_its_ticket_was_removed(state: Box) -> None:
+    ticket, left = ghost(state, "sh", "-c", f"sleep {NAP} & wait")
+    (state.queue / ticket).unlink()
+    os.truncate(state.token, 0)
+    assert execute(plan_recover(shown(state), "gpu", state_dir=str(state.state)), reason="garbled").status == 0
+    assert left
+    assert not any((stat := read_stat(pid)) and not stat.dead for pid in left)
+    assert state.leftovers() == []
+
+
+def test_a_living_hold_keeps_its_device_though_ticket_and_token_were_replaced(state: Box) -> None:
+    lane = state.run("sh", "-c", f"trap '' TERM; sleep {NAP}", options=("--grace", "2"))
+    (state.queue / state.until_running()["ticket"]).unlink()
+    state.token.unlink()
+    state.token.write_bytes(b"")
+    with pytest.raises(RefusedError, match="is running"):
+        plan_recover(shown(state), "gpu", state_dir=str(state.state))
+    assert ended(lane)[0] in (125, 130)
+    state.token.unlink()
+
+
 def test_a_token_that_was_replaced_is_not_the_ghost_that_was_shown(state: Box) -> None:
     state.queue.mkdir()
     state.token.write_bytes(b"")

@@ -83,7 +83,8 @@ def view(**changes: Any) -> QueueView:
         token=token(),
         records={TICKET: record()},
     )
-    return replace(made, **changes)
+    made = replace(made, **changes)
+    return replace(made, ran=tuple(one for one in made.tickets if one.id in made.records))
 
 
 def survivors(*processes: tuple[int, int], why: str = "unkillable") -> SurvivorRecord:

@@ -89,7 +89,9 @@ class Held:
         cgroups: Collection[SeenCgroup] | None,
     ) -> None:
         """Renew the hold's record. Raises ``HoldError``."""
-        lines = self.ticket.data.decode()
+        data = self.ticket.data.splitlines(keepends=True)
+        # Short: a record has to stay readable, and what is missing is for people only.
+        lines = b"".join(line for line in data if not line.startswith((b"cmd=", b"cwd="))).decode()
         content = {**facts, "nonce": self.ticket.ticket.nonce, "lines": lines, "taken_at": self.taken_at}
         record.publish(self.queue, self.id, content, members, cgroups)
 
@@ -240,7 +242,7 @@ class HoldCustody:
         """What was published before stays where that fails. What is given back is nobody's any more."""
         for held in self.held:
             with contextlib.suppress(HoldtopError):
-                if not held.concluded:
+                if held.step < Step.GIVEN_BACK:
                     held.publish(self._facts, self._members, self._cgroups)
 
     def other_holds(self) -> Collection[int]:

@@ -36,6 +36,7 @@ def look(places: Places) -> QueueView:
             return QueueView(
                 **base,  # type: ignore[arg-type]
                 tickets=tuple(tickets),
+                ran=tuple(recovery.ran(queue)),
                 entries=tuple(entries),
                 token=found_token,
                 records=records,

@@ -13,17 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from holdtop.errors import HoldtopError
-from holdtop.hold import ticket as tickets
-from holdtop.hold.files import ASIDE, DIRECTORY_MODE, Dir, Untrusted, json_object, writing
-from holdtop.hold.ticket import TICKET_FORM, now, same_world
-from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess, TicketFile
-from holdtop.lean import replace
+from holdtop.hold.files import ASIDE, DIRECTORY_MODE, SIZE_LIMIT, Dir, Untrusted, json_object, writing
+from holdtop.hold.ticket import TICKET_FORM, now
+from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
 from holdtop.payload.custody import Member, SeenCgroup
-from holdtop.payload.process import PID_LIMIT, Identity, is_alive
+from holdtop.payload.process import PID_LIMIT
 
 RECORD = ".record"
-#: Of a larger payload the oldest are named: a record has to stay readable (``files.SIZE_LIMIT``).
-MOST_MEMBERS = 500
+#: Of a larger payload the oldest are named, and fewer where names are long: a record has to stay readable.
+MOST_MEMBERS = (500, 100, 10)
 MOST_CGROUPS = 50
 
 
@@ -41,14 +39,19 @@ def publish(
     said: dict[str, object] = {**content, "ticket": ticket_id, "at": now()}
     if cgroups is not None:
         said["cgroups"] = [{"path": one.path, "inode": one.inode, "sole": one.sole} for one in cgroups][:MOST_CGROUPS]
+    oldest: list[dict[str, object]] = []
     if members is not None:
-        oldest = sorted(members, key=lambda member: member.identity.start_ticks)[:MOST_MEMBERS]
-        said |= {"members_total": len(members), "members": say_processes(oldest)}
+        oldest = say_processes(sorted(members, key=lambda member: member.identity.start_ticks))
+        said |= {"members_total": len(members), "members": oldest}
     with (
         writing(queue.of(RECORD), "publish what has to be known of this hold"),
         queue.sub(RECORD, make=DIRECTORY_MODE) as records,
     ):
-        data = json.dumps(_own(records, ticket_id, content.get("nonce")) | said, default=str).encode()
+        whole = _own(records, ticket_id, content.get("nonce")) | said
+        for most in MOST_MEMBERS:
+            data = json.dumps(whole | {"members": oldest[:most]} if oldest else whole, default=str).encode()
+            if len(data) <= SIZE_LIMIT:
+                break
         records.replace(f"{ticket_id}.json", data)
 
 
@@ -76,7 +79,7 @@ def remove_stale(queue: Dir, known: Collection[str | None]) -> None:
     with contextlib.suppress(OSError, HoldtopError), queue.sub(RECORD) as records:
         for ticket_id in {name.removeprefix(ASIDE).removesuffix(".json") for name in records.names()} - {*known}:
             found = read(queue, ticket_id)
-            if found is None or found.ticket is None:
+            if found is None or not found.lines:
                 remove(queue, ticket_id)
 
 
@@ -121,19 +124,9 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         cgroups=tuple(_parse_cgroups(said.get("cgroups"))),
         members=tuple(parse_processes(said.get("members"))),
         at=_text(said.get("at")),
-        ticket=_ticket(said, ticket_id, uid),
+        lines=_text(said.get("lines")) or "",
+        keeper_start_ticks=_int(said.get("keeper_start_ticks")),
     )
-
-
-def _ticket(said: dict[str, Any], ticket_id: str, uid: int) -> TicketFile | None:
-    """The ticket as its hold had written it. A removed file shows no life lock; the keeper, who shared it, may live."""
-    with contextlib.suppress(Untrusted, UnicodeEncodeError):
-        ticket = tickets.parse((_text(said.get("lines")) or "").encode(), uid=uid, name=ticket_id, locked=False)
-        pid, start = _int(said.get("keeper_pid")), _int(said.get("keeper_start_ticks"))
-        if pid and start and same_world(ticket) and is_alive(Identity(pid, start)) is not False:
-            return replace(ticket, locked=None)
-        return ticket
-    return None
 
 
 def say_processes(members: Iterable[Member]) -> list[dict[str, object]]:

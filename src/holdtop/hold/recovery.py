@@ -16,7 +16,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
-from holdtop.lean import dataclass
+from holdtop.lean import dataclass, replace
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.custody import End, Fate, Left, Member, Report
 from holdtop.payload.ending import Bounds, Ending
@@ -85,17 +85,30 @@ def ran(queue: Dir) -> list[TicketFile]:
     found = []
     for ticket_id in record.names(queue):
         with contextlib.suppress(OSError, Untrusted):
-            found.append(_ticket(queue, ticket_id))
-    return [ticket for ticket in found if ticket]
+            if ticket := _ticket(queue, ticket_id):
+                found.append(ticket)
+    return found
 
 
 def _ticket(queue: Dir, ticket_id: str) -> TicketFile | None:
-    """A ticket that has run; by its record, if somebody has removed the file."""
+    """A ticket that has run; by its record, if somebody has removed or replaced the file. Raises as ``tickets.parse``.
+
+    A process of another account than the record's proves nothing.
+    """
     try:
         return tickets.read(queue, ticket_id)
-    except FileNotFoundError:
+    except (FileNotFoundError, Untrusted):
         published = record.read(queue, ticket_id)
-        return published.ticket if published else None
+    if published is None:
+        return None
+    ticket = tickets.parse(published.lines.encode(), uid=published.uid, name=ticket_id, locked=False)
+    if ticket.identity_alive and real_uid(ticket.pid) != ticket.uid:
+        return replace(ticket, identity_alive=False)
+    # A removed file shows no life lock; the keeper, who shared it, may live.
+    keeper = published.keeper_pid and Identity(published.keeper_pid, published.keeper_start_ticks or 0)
+    if keeper and same_world(ticket) and is_alive(keeper) is not False and real_uid(keeper.pid) == ticket.uid:
+        return replace(ticket, locked=None)
+    return ticket
 
 
 def _believed(found: Record | None, ticket: TicketFile) -> Record | None:

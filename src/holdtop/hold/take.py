@@ -21,7 +21,7 @@ from holdtop.hold.places import Places
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish, now
 from holdtop.hold.view import TicketFile, TokenFile
-from holdtop.lean import dataclass
+from holdtop.lean import dataclass, field
 from holdtop.payload.ending import Bounds
 from holdtop.payload.members import real_uid
 from holdtop.payload.supervisor import KEEPER_SLACK
@@ -43,7 +43,8 @@ class Taker:
     pause: Callable[[OwnTicket, float], None]
     after_survivor: survivors.Policy = "warn"
     _ghost_since: float | None = None
-    _stopped_since: float | None = None
+    #: By ticket.
+    _stopped_since: dict[str, float] = field(default_factory=dict)
 
     def attempt(self, own: OwnTicket, token_dir: Dir, found: TokenFile | None) -> Held | None:
         """Take what is free, recover a ghost, or say why neither can be done. Raises ``SurvivorLives``."""
@@ -188,13 +189,14 @@ class Taker:
 
         One that is found stopped at every look for its whole bound is being stopped by its payload: it is replaced.
         """
-        processes = recovery.stopped(own.queue, holder) if holder else ()
-        if holder is None or not processes:
-            self._stopped_since = None
+        if holder is None:
+            return
+        processes = recovery.stopped(own.queue, holder)
+        if not processes:
+            self._stopped_since.pop(holder.id, None)
             return
         now = time.monotonic()
-        self._stopped_since = self._stopped_since or now
-        if now - self._stopped_since < self.bounds.longest + KEEPER_SLACK:
+        if now - self._stopped_since.setdefault(holder.id, now) < self.bounds.longest + KEEPER_SLACK:
             self.narrator.once("stopped", f"the hold of lane {holder.lane} is stopped: it is continued")
             recovery.signal_all(processes, SIGCONT)
         else:

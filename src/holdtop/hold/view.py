@@ -125,8 +125,9 @@ class Record:
     cgroups: tuple[RecordedCgroup, ...] = ()
     #: The session in which the payload was started.
     session: int | None = None
-    #: The hold's ticket, whose file somebody may have removed; not locked only if the keeper is dead as well.
-    ticket: TicketFile | None = None
+    #: The ticket's, as in its file, which somebody may have removed.
+    lines: str = ""
+    keeper_start_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ class QueueView:
     rule: Rule
     #: By sequence, the running one included.
     tickets: tuple[TicketFile, ...] = ()
+    #: Those that have a record, also without a file: they run, or have left somebody running.
+    ran: tuple[TicketFile, ...] = ()
     entries: tuple[QueueEntry, ...] = ()
     token: TokenFile | None = None
     records: Mapping[str, Record] = field(default_factory=dict)

@@ -154,8 +154,8 @@ def stalled_queue(scene: Scene) -> Iterator[Flag]:
     """Nobody holds, a live hold waits at the head, and nothing starts."""
     now = scene.facts.raw.taken_at
     for seen, view in _views(scene):
-        if any(trees.believed(ticket, view.records) for ticket in view.tickets if ticket.locked):
-            continue  # somebody runs: the token is being taken, or lost
+        if any(trees.believed(ticket, view.records) for ticket in view.ran):
+            continue  # somebody runs, or has to be ended first: the token is being taken, or lost
         head = next((ticket for ticket in view.tickets if not ticket.dead), None)
         if seen.resource.state != "free" or head is None or not head.locked or not _free_before(seen, scene):
             continue

@@ -131,16 +131,15 @@ def _judged(view: QueueView, snapshot: Snapshot | None) -> TokenFile:
         )
     if token.locked:
         raise RefusedError(f"whoever holds {view.token_path} lives: the life lock is taken ({token.why or token.kind})")
-    for ticket in view.tickets:
-        if ticket.id in view.records:
-            _refuse_living(ticket, "is running: end it first with holdtop kill")
+    for ticket in view.ran:
+        _refuse_living(ticket, "is running: end it first with holdtop kill")
     if token.kind == "shell":
         _refuse_living_shell(token, snapshot)
     return token
 
 
 def _refuse_living(ticket: TicketFile, what: str) -> None:
-    if ticket.locked or ticket.identity_alive:
+    if ticket.locked is not False or ticket.identity_alive:
         raise RefusedError(f"the hold of ticket {ticket.id} (pid {ticket.pid}, lane {ticket.lane}) {what}")
 
 
@@ -175,8 +174,8 @@ def _proven_shell_ghost(snapshot: Snapshot, token: TokenFile) -> bool:
 
 def _dead_holds(view: QueueView, token: TokenFile) -> list[TicketFile]:
     """Whose leftovers are meant: the token's own hold, and those that ran and whose tokens somebody removed."""
-    ran = [ticket for ticket in view.tickets if ticket.dead and ticket.id in view.records]
-    return [*([token.ticket] if token.ticket else []), *(t for t in ran if t.id != token.ticket_id)]
+    ran = [ticket for ticket in view.ran if ticket.dead and ticket.id != token.ticket_id]
+    return [*([token.ticket] if token.ticket else []), *ran]
 
 
 def _end(deed: Deed, view: QueueView, token: TokenFile) -> recovery.Leftovers:

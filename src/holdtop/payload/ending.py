@@ -20,7 +20,7 @@ from holdtop.payload import linux
 from holdtop.payload.custody import Fate, Left, LeftWhy, Member
 from holdtop.payload.members import Found, OtherHolds, Scope, apart, find, member, newborn
 from holdtop.payload.powers import Act, powers_of
-from holdtop.payload.process import Identity, Pinned, UnreadableProcess, read_stat
+from holdtop.payload.process import Identity, NoMeansToLook, Pinned, UnreadableProcess, read_stat
 
 #: After KILL, this long until processes that we may not signal are given up, and at least so long until others are,
 #: in seconds: without it, a survive wait of 0 would call unkillable what nobody has killed.
@@ -110,12 +110,12 @@ class Ending:
         give_up_at = kill_at + max(KILL_WAIT, self.bounds.survive_wait)
         while True:
             due = Signals.SIGKILL if time.monotonic() >= kill_at else Signals.SIGTERM
-            if due == Signals.SIGKILL and killed_at == math.inf and self._kill_at_once(wait):
-                killed_at = time.monotonic()
             before, began = len(self._seen), time.monotonic()
             try:
+                if due == Signals.SIGKILL and killed_at == math.inf and self._kill_at_once(wait):
+                    killed_at = began = time.monotonic()
                 found, over = self._look()
-            except OSError:  # no descriptor or no memory to look with: a want that may pass
+            except (OSError, UnreadableProcess):  # no descriptor or no memory to look with: a want that may pass
                 if time.monotonic() >= give_up_at:
                     raise
                 wait(0.1)
@@ -193,15 +193,18 @@ class Ending:
         A whole look can take longer than a link of a fork chain lives: what it finds is dead before it is signalled,
         or before it is asked for its mark. So an empty look is no proof either.
         """
-        for prey in newborn(self.scope, found, time.monotonic() + seconds, self.other_holds):
-            self._seen[prey.identity] = prey
-            self._signal(replace(found, members=(prey,), sole=()), signum)
-            return True
+        try:
+            for prey in newborn(self.scope, found, time.monotonic() + seconds, self.other_holds):
+                self._seen[prey.identity] = prey
+                self._signal(replace(found, members=(prey,), sole=()), signum)
+                return True
+        except OSError:
+            return True  # nor is not being able to look
         return False
 
     def _populated(self, found: Found) -> bool:
         """Whether the cgroups that were made for this payload have anybody left to be ended."""
-        return not found.spared and any(group.populated() for group in self.scope.cgroups)
+        return not found.spared and any(group.populated() is not False for group in self.scope.cgroups)
 
     def _signal(self, found: Found, signum: Signals) -> None:
         """Opened with the same powers as it is signalled with: process and cgroup alike."""
@@ -222,6 +225,8 @@ class Ending:
                 with Pinned(one.identity) as pinned:
                     self._send(pinned, signum, one, found, shared)
                 self._denied.discard(one.identity)
+            except NoMeansToLook:
+                continue
             except (PermissionError, UnreadableProcess):
                 self._denied.add(one.identity)
             except OSError:

@@ -263,8 +263,9 @@ class Keeper:
         if time.monotonic() - self._published_at >= PUBLISH_EVERY:
             self._published_at = time.monotonic()
             self._custodys = self._run.custody.fds()
-            members = find(scope, self._run.custody.other_holds).members
-            self._run.custody.running(members, scope.seen(members))
+            with contextlib.suppress(OSError):  # the next look comes by itself
+                members = find(scope, self._run.custody.other_holds).members
+                self._run.custody.running(members, scope.seen(members))
 
     def _continue_supervisor(self) -> None:
         """A stopped supervisor hears no TERM and never exits."""

@@ -15,6 +15,7 @@ from holdtop.lean import dataclass, field
 from holdtop.payload.cgroup import Cgroup, path_of
 from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
 from holdtop.payload.process import (
+    WANTS,
     Identity,
     ProcessTable,
     Stat,
@@ -211,10 +212,14 @@ def newborn(scope: Scope, found: Found, until: float, other_holds: OtherHolds) -
 def has_mark(pid: int, run: str) -> bool:
     """True when the environment that the process was started with names this run (of several: any of them)."""
     name = f"{RUN_MARK}=".encode()
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        marks = (line for line in file.read(1 << 20).split(b"\0") if line.startswith(name))
-        return any(not {*run.encode().split(b",")}.isdisjoint(mark[len(name) :].split(b",")) for mark in marks)
-    return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            marks = (line for line in file.read(1 << 20).split(b"\0") if line.startswith(name))
+            return any(not {*run.encode().split(b",")}.isdisjoint(mark[len(name) :].split(b",")) for mark in marks)
+    except OSError as error:
+        if error.errno in WANTS:
+            raise
+        return False
 
 
 def _spared(

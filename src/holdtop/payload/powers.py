@@ -46,7 +46,7 @@ def powers_of(uid: int | None) -> Iterator[Act]:
     with ThreadPoolExecutor(1, f"holdtop-as-{uid}") as one_thread:
         try:
             one_thread.submit(linux.become_thread_account, uid, *_groups(uid)).result()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the latter: no thread is to be had
             raise HoldError(f"the powers of uid {uid} cannot be taken: {error}") from error
         yield lambda work: one_thread.submit(work).result()
 

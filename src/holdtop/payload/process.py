@@ -29,6 +29,9 @@ class Identity:
     start_ticks: int
 
 
+#: What this process or the box lacks for now; it says nothing about what was to be looked at.
+WANTS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
 PF_FORKNOEXEC = 0x40  # include/linux/sched.h; the flags of proc_pid_stat(5)
 
 
@@ -58,6 +61,10 @@ class Stat(NamedTuple):
 
 class UnreadableProcess(Exception):
     """The process exists, but nothing may be learned about it from here (hidepid, a container)."""
+
+
+class NoMeansToLook(UnreadableProcess, OSError):
+    """For want of a descriptor or of memory, which may pass: it says nothing about the process."""
 
 
 def parse_stat(raw: bytes) -> Stat:
@@ -98,19 +105,24 @@ def read_stat(pid: int) -> Stat | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
-        raise UnreadableProcess(f"/proc/{pid}/stat: {error.strerror}") from error
+        kind = NoMeansToLook if error.errno in WANTS else UnreadableProcess
+        raise kind(f"/proc/{pid}/stat: {error.strerror}") from error
     except ValueError:
         return None
 
 
 def scan() -> dict[int, Stat]:
-    """Every process that ``/proc`` shows now. A process that ends meanwhile is simply missing."""
+    """Every process that ``/proc`` shows now. A process that ends meanwhile is simply missing. Raises ``OSError``."""
     table: dict[int, Stat] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(UnreadableProcess):
-                if stat := read_stat(int(entry)):
-                    table[stat.pid] = stat
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = read_stat(int(entry))
+        except NoMeansToLook:
+            raise
+        except UnreadableProcess:
+            continue
+        if stat:
+            table[stat.pid] = stat
     return table
 
 
