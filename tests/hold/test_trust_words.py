@@ -234,6 +234,26 @@ def test_cannot_have_a_payload_spared(shared: Box) -> None:
     forged.unlink()
 
 
+@pytest.mark.parametrize("held", ["token", "record"])
+def test_cannot_hold_by_anothers_process(shared: Box, held: str) -> None:
+    """Neither a token nor a record says anything by naming it, and nothing is said to have been done to it."""
+    begin(shared)
+    with subprocess.Popen(["sleep", NAP]) as stranger:
+        said = lines(identity(stranger.pid))
+        if held == "token":
+            token(shared, said)
+            kill = shared.verb("kill", said["id"], "--reason", "test", "--yes", "--grace", "0.1")
+            assert kill.returncode in (6, 7)
+            assert "killed" not in kill.stdout + kill.stderr
+            assert shared.verb("recover", "--reason", "test", "--yes").returncode == 0
+        else:
+            data = record_data(said, lines=tickets.encode(said).decode())
+            write(shared.queue / ".record" / f"{said['id']}.json", data)
+        assert ended(shared.run("true", options=["-w", "10"]))[0] == 0
+        assert stranger.poll() is None
+        stranger.kill()
+
+
 def _session_leaders_below(pid: int) -> list[int]:
     table = ProcessTable()
     return [below for below in table.descendants(pid) if table.stats[below].session == below]

@@ -196,12 +196,13 @@ class HoldCustody:
             self.watch.add(held.places.token_path, GOES)
 
     def placed(self, root: Identity, place: Place) -> None:
+        me = own_identity()
         self._facts = {
             **self.published,
             "containment": place.means,
             "state": "running",
-            "keeper_pid": own_identity().pid,
-            "keeper_start_ticks": own_identity().start_ticks,
+            "keeper_pid": me.pid,
+            "keeper_start_ticks": me.start_ticks,
             "root_pid": root.pid,
             "root_start_ticks": root.start_ticks,
             "session": os.getsid(0),

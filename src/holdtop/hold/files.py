@@ -323,7 +323,10 @@ def refuse(error: OSError, path: str, doing: str) -> NoReturn:
         case errno.ENOENT:
             raise PlaceError(f"{what}; make it, or name another place with --state-dir") from error
         case errno.ELOOP | errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
-            raise PlaceError(f"{what}; the state follows no links and takes no other kind of file") from error
+            raise PlaceError(
+                f"{what}; the state follows no links and takes no other kind of file: remove it, or find out who put "
+                "it there"
+            ) from error
         case number if number in _REMEDIES:
             raise StateWriteError(f"{what}; {_REMEDIES[number]}") from error
         case number if number in _NO_LOCKS and path.startswith(os.sep):
@@ -361,8 +364,10 @@ def _whose(path: str) -> str:
     me = f"you are uid {os.geteuid()}, groups {','.join(map(str, sorted({os.getegid(), *os.getgroups()})))}"
     told: list[str] = []
     for one in upwards(path):
+        if len(told) == 2:
+            break
         with contextlib.suppress(OSError):
             status = os.stat(one)
             mode = stat.S_IMODE(status.st_mode)
             told.append(f"{one} has mode {mode:04o}, owner uid {status.st_uid}, group {status.st_gid}")
-    return "; ".join((*told[:2], me))
+    return "; ".join((*told, me))

@@ -18,6 +18,7 @@ from holdtop.hold.files import ASIDE, SIZE_LIMIT, Dir, Untrusted, author, is_in_
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
+from holdtop.payload.members import real_uid
 
 #: Line 1, as the shell tool writes it: lane, pid and, from us, a date.
 FIRST_LINE = re.compile(r"(\S{1,256}) ([1-9][0-9]{0,9})(?: (\S{1,64}))?\s*")
@@ -193,6 +194,8 @@ def parse(data: bytes, token: TokenFile) -> TokenFile:
         return replace(said, kind="garbled", why=f"its ticket is not to be believed: {error}")
     if not token.authored:
         return replace(said, kind="garbled", why="others than its owner may write it: its ticket is nobody's word")
+    if token.locked is False and ticket.identity_alive and real_uid(ticket.pid) not in (ticket.uid, None):
+        return replace(said, kind="garbled", why=f"pid {ticket.pid}, which it names, is another account's process")
     if ticket.pid != said.pid:
         return replace(said, kind="garbled", why="its first line and its ticket name two pids")
     return replace(said, kind="holdtop", ticket_id=ticket.id, nonce=ticket.nonce, ticket=ticket)

@@ -6,7 +6,6 @@ Only a hold that does not even begin within its bound is signalled, and only wit
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -170,13 +169,21 @@ def _signal_hold(deed: Deed) -> None:
 def _send(deed: Deed, identities: Sequence[Identity], *signums: Signals) -> None:
     """To the hold's own processes, as their account."""
 
+    refused: dict[Identity, str] = {}
+
     def send() -> None:
         for identity in identities:
-            with contextlib.suppress(ProcessLookupError, PermissionError), Pinned(identity) as pinned:
-                for signum in signums:
-                    pinned.send(signum)
+            try:
+                with Pinned(identity) as pinned:
+                    for signum in signums:
+                        pinned.send(signum)
+            except (ProcessLookupError, PermissionError) as error:
+                refused[identity] = str(error.strerror)
 
     with_powers_of(deed.plan.uid, send)
     fate: Fate = "killed" if SIGKILL in signums else "asked"
     for identity in identities:
-        deed.progress(Step(identity.pid, fate, f"the hold was sent {signums[0].name}"))
+        if why := refused.get(identity):
+            deed.progress(Step(identity.pid, "left", f"{signums[0].name} was not sent: {why}"))
+        else:
+            deed.progress(Step(identity.pid, fate, f"the hold was sent {signums[0].name}"))

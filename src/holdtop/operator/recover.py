@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Iterator
 
@@ -134,7 +135,7 @@ def _judged(view: QueueView, snapshot: Snapshot | None) -> TokenFile:
     for ticket in view.ran:
         _refuse_living(ticket, "is running: end it first with holdtop kill")
     if token.kind == "shell":
-        _refuse_living_shell(token, snapshot)
+        _refuse_living_shell(view, token, snapshot)
     return token
 
 
@@ -143,7 +144,7 @@ def _refuse_living(ticket: TicketFile, what: str) -> None:
         raise RefusedError(f"the hold of ticket {ticket.id} (pid {ticket.pid}, lane {ticket.lane}) {what}")
 
 
-def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
+def _refuse_living_shell(view: QueueView, token: TokenFile, snapshot: Snapshot | None) -> None:
     """A shell's token is a ghost when its pid is gone, seen from where all pids are, and no device use is open."""
     assert token.pid is not None
     if namespace("pid") != INITIAL_PIDNS:
@@ -160,7 +161,8 @@ def _refuse_living_shell(token: TokenFile, snapshot: Snapshot | None) -> None:
     if snapshot is not None and not _proven_shell_ghost(snapshot, token):
         raise RefusedError(
             f"the holder (pid {token.pid}) is gone, but its payload may live: something uses the device, or could not "
-            "be looked into (holdtop status names it); as root, when it is clear, look again"
+            "be looked into (holdtop status names or counts it; root sees most); if it is certain that nobody uses the "
+            f"device: rm {shlex.quote(view.token_path)}"
         )
 
 
