@@ -102,6 +102,19 @@ def test_kfd_tells_of_processes_that_fdinfo_is_silent_about(tmp_path: Path) -> N
     assert attribute(scanned, stats, {"0000:c5:00.0": "vram"})[11].vram_bytes == 6
 
 
+def test_kfd_takes_nothing_away_and_counts_nothing_twice(tmp_path: Path) -> None:
+    """An NPU's memory stays beside it; and who shares a client has its memory named, though it is given to another."""
+    npu = ("/dev/accel/accel0", NPU + "drm-engine-npu-amdxdna:\t5 ns\ndrm-total-memory:\t8 KiB\n")
+    shared = (RENDER, fdinfo(7, resident_gtt="4 KiB"))
+    fds = {10: {3: npu, 4: ("/dev/kfd", "")}, 11: {3: shared}, 12: {3: shared, 4: shared}}
+    roots = synthetic(tmp_path, fds)
+    stats = processes.scan(roots.proc).stats
+    scanned = replace(users.scan(roots), kfd={pid: {"0000:c5:00.0": 4 * KIB} for pid in fds})
+    found = attribute(scanned, stats, {"0000:c5:00.0": "gtt"})
+    assert (found[10].gtt_bytes, found[10].npu_bytes, found[10].resources) == (4 * KIB, 8 * KIB, {"gpu", "npu"})
+    assert {pid: found[pid].gtt_bytes for pid in (11, 12)} == {11: 0, 12: 4 * KIB}
+
+
 NPU = "drm-driver:\tamdxdna_accel_driver\ndrm-client-id:\t3\ndrm-pdev:\t0000:c5:00.1\n"
 NPU_FORMS = {
     "nothing but the open device": ("", None),

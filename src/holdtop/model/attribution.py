@@ -57,7 +57,8 @@ def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | N
     for pid, user in users.items():
         own = tuple(best[client.key] for client in user.clients if owners[client.key][2] == -pid)
         held[pid] = _held(user.resources, own)
-    by_kfd = {pid: _by_kfd(pid, uses.kfd[pid], pools) for pid in uses.kfd if _unsaid(pid, uses, held, stats)}
+    unsaid = (pid for pid in uses.kfd if _unsaid(pid, uses, held, stats))
+    by_kfd = {pid: _by_kfd(pid, uses.kfd[pid], pools, held.get(pid)) for pid in unsaid}
     return held | by_kfd
 
 
@@ -75,18 +76,21 @@ def _held(resources: frozenset[str], own: tuple[Client, ...], source: Literal["f
 
 def _unsaid(pid: int, uses: Uses, held: Mapping[int, Held], stats: Mapping[int, Stat]) -> bool:
     """A live process of which no client's fdinfo names memory: KFD's count may stand in, and is never added."""
-    if pid in held:
-        return all(client.gtt_bytes is None and client.vram_bytes is None for client in held[pid].clients)
+    if pid in held:  # by its own descriptors, whomever a shared one's memory is given to
+        cards = (client for client in uses.users[pid].clients if not client.npu)
+        return all(client.gtt_bytes is None and client.vram_bytes is None for client in cards)
     return pid in uses.denied and pid in stats and not stats[pid].dead
 
 
-def _by_kfd(pid: int, used: Mapping[str, int], pools: Mapping[str, str | None]) -> Held:
+def _by_kfd(pid: int, used: Mapping[str, int], pools: Mapping[str, str | None], other: Held | None) -> Held:
+    """``other``: what its descriptors said, of which the NPU's part stays."""
     in_vram = {card: pools.get(card) == "vram" for card in used}
     clients = tuple(
         Client((card, f"kfd {pid}"), 0 if in_vram[card] else size, size if in_vram[card] else 0)
         for card, size in used.items()
     )
-    return _held(frozenset({"gpu"}), clients, "kfd")
+    npus = tuple(client for client in other.clients if client.npu) if other else ()
+    return _held((other.resources if other else frozenset()) | {"gpu"}, (*clients, *npus), "kfd")
 
 
 def _larger(one: Client, other: Client) -> Client:
