@@ -111,7 +111,11 @@ def test_kfd_takes_nothing_away_and_counts_nothing_twice(tmp_path: Path) -> None
     stats = processes.scan(roots.proc).stats
     scanned = replace(users.scan(roots), kfd={pid: {"0000:c5:00.0": 4 * KIB} for pid in fds})
     found = attribute(scanned, stats, {"0000:c5:00.0": "gtt"})
-    assert (found[10].gtt_bytes, found[10].npu_bytes, found[10].resources) == (4 * KIB, 8 * KIB, {"gpu", "npu"})
+    assert (found[10].gtt_bytes, found[10].npu_bytes, found[10].resources) == (
+        4 * KIB,
+        8 * KIB,
+        frozenset({"gpu", "npu"}),
+    )
     assert {pid: found[pid].gtt_bytes for pid in (11, 12)} == {11: 0, 12: 4 * KIB}
 
 

@@ -42,7 +42,7 @@ def locked(queue: Dir, wait: float = LOCK_WAIT, token_dir: Dir | None = None) ->
             fd = queue.open_or_create(LOCK)
         try:
             with writing(path, "take the queue's lock"):
-                taken = _take(fd, until)
+                taken = flocked(fd, until)
                 ours = is_in_place(fd, queue, LOCK)
             if not taken:
                 raise LockTimeout(f"{path} has been held for {wait:g} s by {_holder(fd)}")
@@ -60,7 +60,7 @@ def _alone(directory: Dir, until: float, wait: float) -> Iterator[None]:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory.fd)  # that one is shared
     try:
         with writing(directory.path, "lock the token's directory"):
-            taken = _take(fd, until)
+            taken = flocked(fd, until)
         if not taken:
             raise LockTimeout(f"{directory.path} has been locked for {wait:g} s by {_holder(fd)}")
         yield
@@ -68,7 +68,8 @@ def _alone(directory: Dir, until: float, wait: float) -> Iterator[None]:
         os.close(fd)
 
 
-def _take(fd: int, until: float) -> bool:
+def flocked(fd: int, until: float = 0.0) -> bool:
+    """Take the lock by ``until`` (``time.monotonic()``); False when somebody has it."""
     pause = 0.0005
     while True:
         with contextlib.suppress(BlockingIOError):
@@ -137,7 +138,7 @@ def _prove_locks(queue: Dir, ticket: str) -> None:
 
     Some network file systems grant every lock and keep none: holds would seem dead, and all be let in at once.
     """
-    for name, kept in ((LOCK, lambda fd: not _take(fd, 0)), (ticket, tickets.is_locked)):
+    for name, kept in ((LOCK, lambda fd: not flocked(fd)), (ticket, tickets.is_locked)):
         fd = queue.open(name)
         try:
             if not kept(fd):

@@ -5,7 +5,6 @@ Everything here happens to the first in line only.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Collection
@@ -224,7 +223,7 @@ class Taker:
         """Exclude tools that only know the lock file; they may hold it for a while."""
         with writing(path, "take the lock"), Dir.root(os.path.dirname(path)) as directory:
             held.lock_fd = directory.open_or_create(os.path.basename(path), mode=0o660)
-            while not _flock(held.lock_fd):
+            while not queues.flocked(held.lock_fd):
                 self.narrator.once("lock", f"the token is ours; waiting for {path}, which another tool holds")
                 self.pause(held.ticket, 0.1)
 
@@ -233,11 +232,3 @@ def _who(pids: Collection[int]) -> str:
     """Who may signal these processes: their own account, which for a set-uid program is not the hold's, and root."""
     uids = sorted({uid for uid in map(real_uid, pids) if uid})
     return " or ".join([*(f"uid {uid}" for uid in uids), "root"])
-
-
-def _flock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
