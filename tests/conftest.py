@@ -47,7 +47,12 @@ _ALLOWED_SKIPS = tuple(
 
 
 def pytest_sessionstart() -> None:
-    """Refuse where somebody's real state lies: no variable keeps every test out of the default place."""
+    """Refuse where somebody's real state lies: no variable keeps every test out of the default place.
+
+    Started in the background, everything would inherit that SIGINT and SIGQUIT are ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if Path(DEFAULT_STATE_DIR).is_dir():
         pytest.exit(
             f"{DEFAULT_STATE_DIR} exists: these tests would touch real state. Hide it from them: "

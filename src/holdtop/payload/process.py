@@ -105,8 +105,10 @@ def read_stat(pid: int) -> Stat | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
-        kind = NoMeansToLook if error.errno in WANTS else UnreadableProcess
-        raise kind(f"/proc/{pid}/stat: {error.strerror}") from error
+        path = f"/proc/{pid}/stat"
+        if error.errno in WANTS:
+            raise NoMeansToLook(error.errno, error.strerror, path) from error
+        raise UnreadableProcess(f"{path}: {error.strerror}") from error
     except ValueError:
         return None
 
