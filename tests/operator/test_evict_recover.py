@@ -14,7 +14,7 @@ from holdtop.hold.look import look
 from holdtop.hold.places import resolve
 from holdtop.hold.ticket import INITIAL_PIDNS
 from holdtop.operator import execute, plan_evict, plan_recover
-from holdtop.payload.process import Identity, Pinned, ProcessTable, read_stat
+from holdtop.payload.process import Identity, Pinned, ProcessTable, is_alive, read_stat
 from tests.hold.lanes import NAP, Box, ended, until
 from tests.operator.box import audited, kinds, process, shown
 
@@ -111,6 +111,7 @@ def ghost(state: Box, *words: str) -> tuple[str, list[int]]:
         inner.send(signal.SIGKILL)
         outer.send(signal.SIGKILL)
     lane.wait()
+    until(lambda: is_alive(inner.identity) is False)  # its lock is free some milliseconds before
     until(lambda: (token := look(resolve("gpu", str(state.state))).token) and token.ghost)
     return started["ticket"], [root.pid, *ProcessTable().descendants(root.pid)]
 
