@@ -123,11 +123,11 @@ class Life:
         until = None if self.options.wait is None else time.monotonic() + self.options.wait
         held: list[Held] = []
         for resource in wanted:
-            held.append(self._acquire(resource, until, self._custody(held).check if held else lambda: None))
+            held.append(self._acquire(resource, until, self._custody(held).check if held else None))
             undo.callback(held[-1].undo, self.narrator.say)
         return held
 
-    def _acquire(self, resource: str, until: float | None, also: Callable[[], End | None]) -> Held:
+    def _acquire(self, resource: str, until: float | None, also: Callable[[], End | None] | None) -> Held:
         options = self.options
         command = redact_command(options.argv)
         while True:

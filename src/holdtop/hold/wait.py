@@ -2,7 +2,8 @@
 
 Everybody watches whoever is directly ahead: its process (a pidfd) and, near the head, its ticket, which goes a few
 milliseconds earlier. One release wakes one waiter, besides the first in line, who watches the token. Subscribe, look
-again, then sleep, and never for more than two seconds; who then sees the same sleeps on, except the first in line.
+again, then sleep, and near the head never for more than two seconds; who then sees the same sleeps on, except the
+first in line.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ from holdtop.payload.terminal import in_foreground
 
 #: The longest sleep between two looks, in seconds.
 LONGEST_SLEEP = 2.0
+#: The longest with more than ``FRONT`` ahead, in seconds: a cold Python costs more to wake than all that it then does.
+#: An inotify instance tells of an eviction at once; who has none hears of it this much later, and was in nobody's way.
+PATIENT_SLEEP = 12.0
+FRONT = 4
 #: After so many sleeps of five nobody's life is asked after: whoever is directly in our way wakes us by dying. What
 #: is left is a holder that dies while the head is stopped.
 SELDOM = 4
@@ -89,8 +94,8 @@ class Waiter:
     #: Left open: to close an inotify instance takes the kernel 10 to 30 ms, which would be the successor's.
     watch: Watch
     after_survivor: survivors.Policy = "warn"
-    #: Whether what this run already holds of other resources has to be given up.
-    also: Callable[[], End | None] = lambda: None
+    #: Whether what this run already holds of other resources has to be given up; ``None`` where it holds nothing.
+    also: Callable[[], End | None] | None = None
     _free_since: float | None = None
 
     def acquire(self) -> Held:
@@ -142,7 +147,7 @@ class Waiter:
         end = self.starter.check() if fd is not None and (self.starter.ended or ready((fd,), 0)) else None
         if end:
             raise Leave(end.status or 125, end.reason, end.text)
-        if lost := self.also():
+        if self.also and (lost := self.also()):
             raise Leave(lost.status or 125, lost.reason, lost.text)
         if not own.present():
             raise Leave(120, "evicted", f"ticket {own.ticket.id} was evicted")
@@ -192,7 +197,9 @@ class Waiter:
 
     def _sleep(self, own: OwnTicket, token_dir: Dir, sight: Sight) -> None:
         fds = [self.inbox.fd]
-        limits = [LONGEST_SLEEP]
+        place = queues.place(own.queue, own.ticket) if sight.ahead else 0
+        longest = PATIENT_SLEEP if place > FRONT and not self.also else LONGEST_SLEEP
+        limits = [longest]
         if self.starter.ended:
             limits.append(SHORT_SLEEP)
         elif self.starter.fd is not None:
@@ -207,15 +214,14 @@ class Waiter:
                 fds.append(pin)
             elif sight.awaited is not None:
                 limits.append(SHORT_SLEEP)  # it is dead, or in another namespace
-            far = sight.ahead and queues.place(own.queue, own.ticket) > NEAR
-            if not far:
+            if place <= NEAR:
                 limits.append(self._subscribe(own, sight))
                 fds.extend(self.watch.fds())
             until = math.inf if self.until is None else self.until
             seldom = cycle((True, *[False] * SELDOM))
             while self._unchanged(own, token_dir, sight) and (not next(seldom) or _all_there(own, sight)):
                 left = until - time.monotonic()
-                if ready(fds, min(*limits, left)) or min(*limits, left) < LONGEST_SLEEP or self.also():
+                if ready(fds, min(*limits, left)) or min(*limits, left) < longest or (self.also and self.also()):
                     break
                 if not sight.ahead:
                     break  # whether the holder is stopped is seen by a whole look only
@@ -226,7 +232,7 @@ class Waiter:
         in_our_way = own.queue.of(sight.ahead[-1].id) if sight.ahead else self.places.token_path
         watched = self.watch.add(own.queue.of(own.ticket.id), GOES)
         watched = self.watch.add(in_our_way, GOES) and watched
-        return LONGEST_SLEEP if watched or sight.ahead else SHORT_SLEEP / 4
+        return math.inf if watched or sight.ahead else SHORT_SLEEP / 4
 
     def _unchanged(self, own: OwnTicket, token_dir: Dir, sight: Sight) -> bool:
         """The token and our ticket are as they were: asked between the look and the sleep, and after each sleep."""
