@@ -285,6 +285,15 @@ FATES = [{"pid": 7, "ended_by": "TERM"}, {"pid": 8, "ended_by": "TERM"}, {"pid":
         ({"event": "ended", "reason": "exited", "status": 0, "ended": []}, "exited, status 0"),
         ({"event": "released", "status": 0, "verdict": "clean"}, "clean, status 0"),
         ({"event": "released", "status": 1, "verdict": "dirty"}, "dirty: a process was left, status 1"),
+        ({"event": "settled", "verdict": "clean", "memory": {}}, "the device's memory came back"),
+        (
+            {"event": "settled", "verdict": "dirty", "memory": {"before_bytes": 0, "after_bytes": 60 << 30}},
+            "60.0G of the device's memory did not come back: dirty",
+        ),
+        (
+            {"event": "settled", "verdict": "dirty", "memory": {"after_bytes": []}},
+            'verdict=dirty  memory={"after_bytes": []}',
+        ),
         ({"event": "recovered", "lane": "x", "ended": 2, "left": 0}, "the ghost of lane x, 2 processes ended"),
         ({"event": "left", "reason": "evicted"}, "evicted from the queue"),
         ({"event": "evicted", "reason": "evicted"}, "evicted from the queue"),
@@ -301,7 +310,9 @@ def test_events_are_told_in_words(said: dict[str, object], words: str) -> None:
     assert parse_event("gpu", json.dumps(said)).text == words
 
 
-@pytest.mark.parametrize("event", ["queued", "taken", "started", "ending", "ended", "released", "kept", "recovered"])
+@pytest.mark.parametrize(
+    "event", ["queued", "taken", "started", "ending", "ended", "released", "settled", "kept", "recovered"]
+)
 @given(fields=st.dictionaries(st.sampled_from(["limits", "ended", "left", "reason", "status", "lane"]), JSON))
 def test_odd_fields_of_an_event_are_shown_and_harm_nothing(event: str, fields: dict[str, object]) -> None:
     assert parse_event("gpu", json.dumps({**fields, "event": event})).kind == event

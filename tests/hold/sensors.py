@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+GIB = 1 << 30
+
 
 class Sensors:
     """A box's sensors as files that a test rewrites."""
@@ -31,6 +33,20 @@ class Sensors:
     def heat(self, tctl: float, tdie: float = 40) -> None:
         self._write(self.chip / "temp2_input", f"{int(tctl * 1000)}\n")
         self._write(self.chip / "temp1_input", f"{int(tdie * 1000)}\n")
+
+    def card(self) -> None:
+        """An APU with 96 GiB of GTT, nothing of it in use; synthetic."""
+        device = self.sys / "class/drm/card1/device"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x1002\n")
+        (device / "uevent").write_text("PCI_SLOT_NAME=0000:c5:00.0\n")
+        for name, size in (("gtt_total", 96 * GIB), ("vram_total", GIB // 2), ("vram_used", GIB // 4)):
+            (device / f"mem_info_{name}").write_text(f"{size}\n")
+        self.gtt = device / "mem_info_gtt_used"
+        self.use(0)
+
+    def use(self, gib: float) -> None:
+        self._write(self.gtt, f"{int(gib * GIB)}\n")
 
     @property
     def environ(self) -> dict[str, str]:

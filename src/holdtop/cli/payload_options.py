@@ -81,6 +81,7 @@ def options(args: argparse.Namespace, prefix: str, narrator: Narrator, **queuein
         scopes=UserScopes(),
         keep_daemons=args.keep_daemons,
         devices=partial(probes.device_use, queueing["resources"]),
+        gauge=probes.gauge(queueing["resources"]),
         die_with_parent=_die_with_parent(args),
         armed=_limits(args, prefix, narrator),
         **queueing,

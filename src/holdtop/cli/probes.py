@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
+from holdtop.payload.custody import Used
 from holdtop.payload.devices import DeviceUse
 from holdtop.payload.limits import Sample, Sensor
+from holdtop.payload.metering import Gauge, Level, Owners
 from holdtop.payload.process import Identity
+
+if TYPE_CHECKING:
+    from holdtop.model.attribution import Held
+    from holdtop.model.values import Device
 
 #: Where a device that anybody could have open shows itself.
 _NODES = ("/dev/dri", "/dev/kfd", "/dev/accel")
@@ -62,3 +69,75 @@ def device_use(resources: Collection[str]) -> DeviceUse | None:
     wanted = {"gpu", "npu"}.intersection(resources) or {"gpu", "npu"}
     found = (Identity(user.pid, user.start_ticks) for user in uses.users.values() if user.resources & wanted)
     return DeviceUse(frozenset(found), frozenset(uses.denied))
+
+
+def gauge(resources: Collection[str]) -> Gauge | None:
+    """Readers of the GPU's memory; ``None`` when the GPU is not held, or there is none."""
+    there = "HOLDTOP_SYS" in os.environ or os.path.exists("/sys/class/drm")
+    return _GpuGauge() if "gpu" in resources and there else None
+
+
+class _GpuGauge:
+    """Of the card whose pool counts. All imports are in the calls: they are the meter's thread's, and no start waits
+    for them."""
+
+    resource = "gpu"
+
+    @property
+    def slack_bytes(self) -> int:
+        from holdtop.model.memory import UNOWNED_SLACK
+
+        return UNOWNED_SLACK
+
+    def level(self) -> Level | None:
+        card = self._card()
+        if card is None:
+            return None
+        if card.pool is None:
+            return Level("gtt", None, "the totals of the card's memory are not known")
+        used = card.readings[f"{card.pool}_used_bytes"]
+        return Level(card.pool, None if used.value is None else int(used.value), used.why or used.source or "")
+
+    def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
+        held, closed = self._held({one.pid for one in members})
+        nothing = Used(0, 0)
+        return {
+            one: Used(held[one.pid].gtt_bytes, held[one.pid].vram_bytes) if one.pid in held else nothing
+            for one in members
+            if one.pid not in closed
+        }
+
+    def owners(self) -> Owners:
+        card = self._card()
+        held, closed = self._held(None)
+        sizes = (
+            (client.gtt_bytes if card and card.pool == "gtt" else client.vram_bytes) or 0
+            for one in held.values()
+            for client in one.clients
+            if card is None or client.of(card.pci_address)
+        )
+        return Owners(sum(sizes), len(closed))
+
+    def _card(self) -> Device | None:
+        from holdtop.model.memory import pool_card
+        from holdtop.model.values import Device
+        from holdtop.sources import cards, gpu
+        from holdtop.sources.roots import Roots
+
+        found = []
+        for card in cards.find(Roots.from_environ().sys):
+            if card.kind != "npu":
+                readings = {name: value for _, read in gpu.counters(card) for name, value in read().items()}
+                found.append(Device(card.pci_address, card.kind, "gpu", readings))
+        return pool_card(found)
+
+    def _held(self, pids: Collection[int] | None) -> tuple[Mapping[int, Held], Collection[int]]:
+        """By pid, and who may not be looked into; of these processes, or of all."""
+        from holdtop.model.attribution import attribute
+        from holdtop.sources import processes, users
+        from holdtop.sources.roots import Roots
+
+        roots = Roots.from_environ()
+        uses = users.scan(roots, pids)
+        stats = {pid: stat for pid in uses.users if (stat := processes.read_stat(roots.proc, pid))}
+        return attribute(uses, stats, {}), uses.denied

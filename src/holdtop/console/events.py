@@ -21,6 +21,7 @@ _ROLES: dict[str, Role] = {
     "recovered": "warning",
     "left": "warning",
     "kept": "critical",
+    "settled": "ok",
     "unreleased": "critical",
 }
 
@@ -50,7 +51,7 @@ def parse_event(resource: str, text: str) -> LogLine:
         return LogLine(resource, "", "?", "", text)
     event = _text(said, "event")
     role = _ROLES.get(event, "text")
-    if event == "released" and said.get("verdict") != "clean":
+    if event in ("released", "settled") and said.get("verdict") != "clean":
         role = "warning"
     lane = _text(said, "lane") if event == "queued" else ""
     return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), in_words(event, said), role, lane)

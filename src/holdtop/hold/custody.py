@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from types import MappingProxyType
 
 from holdtop.errors import HoldtopError
 from holdtop.hold import events, receipt, record, stop, survivors
@@ -20,9 +21,9 @@ from holdtop.hold.inotify import APPEARS, GOES, Watch
 from holdtop.hold.places import Places, neighbours
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
-from holdtop.lean import dataclass, field
+from holdtop.lean import dataclass, field, replace
 from holdtop.payload.containment import Place
-from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, names
+from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, Used, names
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
@@ -58,6 +59,8 @@ class Held:
     lock_fd: int | None = None
     #: Why an event or the receipt of this hold is missing.
     unwritten: Exception | None = None
+    #: From the take to the receipt; ``None`` before.
+    held_seconds: float | None = None
     #: One byte that keeper and supervisor share: the heir of whoever was killed goes on from there. What lies on the
     #: disk cannot tell how far that one came: ticket and token may have been removed by somebody else.
     _step: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
@@ -87,13 +90,14 @@ class Held:
         facts: Mapping[str, object],
         members: Collection[Member] | None,
         cgroups: Collection[SeenCgroup] | None,
+        used: Mapping[Identity, Used] = MappingProxyType({}),
     ) -> None:
         """Renew the hold's record. Raises ``HoldError``."""
         data = self.ticket.data.splitlines(keepends=True)
         # Short: a record has to stay readable, and what is missing is for people only.
         lines = b"".join(line for line in data if not line.startswith((b"cmd=", b"cwd="))).decode()
         content = {**facts, "nonce": self.ticket.ticket.nonce, "lines": lines, "taken_at": self.taken_at}
-        record.publish(self.queue, self.id, content, members, cgroups)
+        record.publish(self.queue, self.id, content, members, cgroups, used)
 
     def asked_to_end(self, operators: Collection[int]) -> End | None:
         """By removing the ticket, or by a stop request of somebody who may."""
@@ -117,6 +121,33 @@ class Held:
         if self.lock_fd is not None:
             fcntl.flock(self.lock_fd, fcntl.LOCK_UN)  # for every process that shares it
         return released
+
+    def of(self, report: Report) -> Report:
+        """What of it is about this resource: memory is one device's."""
+        foreign = report.memory and report.memory.resource != self.places.resource
+        return replace(report, memory=None) if foreign else report
+
+    def write_receipt(self, report: Report) -> None:
+        released = not report.remaining("not permitted")
+        if self.held_seconds is None:
+            self.held_seconds = time.monotonic() - self.at
+        report, status = self.of(report), exit_status(report)
+        lost = receipt.write(self.queue, self.ticket.ticket, report, status, self.held_seconds, released)
+        self.unwritten = lost or self.unwritten
+
+    def release(self, report: Report, status: int, say: Callable[[str], None]) -> None:
+        """At the end of the payload, and of everything that only a holder may write."""
+        # Whoever is killed after the release leaves nothing of that.
+        record.remove(self.queue, self.id)
+        stop.withdraw(self.queue, self.id)
+        if self.step < Step.GIVEN_BACK:
+            ours = self.try_give_back(say)
+            if ours is None:
+                return
+            if not ours:
+                say(f"{self.places.token_path} was not ours any more and was left as it is")
+            self.step = Step.GIVEN_BACK
+        self.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(self.of(report)))
 
     def try_give_back(self, say: Callable[[str], None]) -> bool | None:
         """``give_back``; ``None``, said and on record, when ticket or token cannot be removed."""
@@ -151,6 +182,7 @@ class HoldCustody:
     #: ``None`` until they are known here: not to the heir of a killed keeper.
     _members: Collection[Member] | None = None
     _cgroups: Collection[SeenCgroup] | None = None
+    _used: Mapping[Identity, Used] = field(default_factory=dict)
     _blind: bool = False
 
     def fds(self) -> Sequence[int]:
@@ -217,8 +249,10 @@ class HoldCustody:
         for held in self.held:
             held.event("started", root_pid=root.pid, keeper_pid=os.getpid())
 
-    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
-        self._members, self._cgroups = members, cgroups
+    def running(
+        self, members: Collection[Member], cgroups: Collection[SeenCgroup], used: Mapping[Identity, Used]
+    ) -> None:
+        self._members, self._cgroups, self._used = members, cgroups, used
         self._publish()
 
     def turned(self, turn: Turn) -> None:
@@ -244,7 +278,7 @@ class HoldCustody:
         for held in self.held:
             with contextlib.suppress(HoldtopError):
                 if held.step < Step.GIVEN_BACK:
-                    held.publish(self._facts, self._members, self._cgroups)
+                    held.publish(self._facts, self._members, self._cgroups, self._used)
 
     def other_holds(self) -> Collection[int]:
         return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
@@ -275,9 +309,7 @@ class HoldCustody:
                 survivors.record(held.queue, held.ticket.ticket, stuck)
             for text in report.remarks():
                 self.warn(text)
-            seconds = time.monotonic() - held.at
-            lost = receipt.write(held.queue, held.ticket.ticket, report, status, seconds, released=not denied)
-            held.unwritten = lost or held.unwritten
+            held.write_receipt(report)
             held.step = Step.RECEIPT
         if held.concluded:
             return
@@ -291,21 +323,24 @@ class HoldCustody:
                 f"end it as its owner or root, then: holdtop recover -r {held.places.resource} --reason …"
             )
         else:
-            self._release(held, report, status)
+            held.release(report, status, self.say)
         held.step = Step.OVER
 
-    def _release(self, held: Held, report: Report, status: int) -> None:
-        # First what only a holder may write: whoever is killed after the release leaves nothing of it.
-        record.remove(held.queue, held.id)
-        stop.withdraw(held.queue, held.id)
-        if held.step < Step.GIVEN_BACK:
-            ours = held.try_give_back(self.say)
-            if ours is None:
+    def settle(self, again: Callable[[], Report | None]) -> None:
+        """Complete the receipts, unless somebody has taken since: what he uses cannot be told from what comes back."""
+        self.say("the token is free; the device's memory is still coming back, which the receipt waits for")
+        while (later := again()) and not any(os.path.lexists(held.places.token_path) for held in self.held):
+            if later.memory and later.memory.state != "falling":
+                for held in self.held:
+                    held.write_receipt(later)
+                    held.event(
+                        "settled", verdict=receipt.verdict(held.of(later)), memory=receipt.describe_memory(later)
+                    )
+                if later.memory.state == "left":
+                    self.warn(
+                        "::warning::device memory did not come back, and no process holds it: see 'holdtop status'"
+                    )
                 return
-            if not ours:
-                self.say(f"{held.places.token_path} was not ours any more and was left as it is")
-            held.step = Step.GIVEN_BACK
-        held.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(report))
 
 
 def other_holds(places: Places) -> set[int]:

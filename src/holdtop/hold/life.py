@@ -35,6 +35,7 @@ from holdtop.payload.keeper import Run
 from holdtop.payload.launch import Command
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import RUN_MARK
+from holdtop.payload.metering import Gauge
 from holdtop.payload.process import UnreadableProcess, own_identity
 from holdtop.payload.signals import SignalInbox
 from holdtop.payload.starter import Starter
@@ -69,6 +70,8 @@ class Options:
     keep_daemons: bool = False
     #: Who has the device open, for ``keep_daemons`` and for naming what is outside the payload's tree.
     devices: Probe = no_device
+    #: Readers of the device's memory; ``None``: it is not measured.
+    gauge: Gauge | None = None
     die_with_parent: bool = False
     #: Uids besides our own and root's whose stop requests are heeded.
     operators: Collection[int] = ()
@@ -200,6 +203,7 @@ class Life:
             place=place,
             keep_daemons=options.keep_daemons,
             devices=options.devices,
+            gauge=options.gauge,
         )
         return Supervisor(run, self.inbox, self.starter, self.narrator.say, self.narrator.warn)
 

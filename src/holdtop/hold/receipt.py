@@ -14,20 +14,26 @@ from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Member, Report
 
 RECEIPTS = ".receipts.jsonl"
-Verdict = Literal["clean", "dirty", "unknown"]
+Verdict = Literal["clean", "dirty", "settling", "unknown"]
 _TAIL = 64 * 1024
 
 
 def verdict(report: Report) -> Verdict:
-    """About processes: ``clean`` only on the kernel's word that none is left; what a scan missed is unknown.
+    """``clean`` only on the kernel's word that no process is left, and with the device's memory back where it was.
 
-    So is what a process may do that was kept on request, or one that has the device open and is not ours.
+    What a scan missed is unknown. So is what a process may do that was kept on request, or one that has the device
+    open and is not ours. Memory that is still falling is ``settling``; what nobody holds after its time is dirt.
     """
     if any(left.why != "kept" for left in report.left):
         return "dirty"
     if report.launch_error:
         return "clean"
-    return "clean" if report.proof and not report.suspects else "unknown"
+    if not report.proof or report.suspects:
+        return "unknown"
+    return _OF_MEMORY[report.memory.state] if report.memory else "clean"
+
+
+_OF_MEMORY: Mapping[str, Verdict] = {"back": "clean", "falling": "settling", "left": "dirty", "unknown": "unknown"}
 
 
 def write(
@@ -49,6 +55,7 @@ def write(
         "released": released,
         "left": describe_left(report),
         "suspects": describe_suspects(report),
+        "memory": describe_memory(report),
     }
     try:
         append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
@@ -70,6 +77,15 @@ def describe_suspects(report: Report) -> list[dict[str, object]] | None:
     return None if report.suspects is None else [_describe(one) for one in report.suspects]
 
 
+def describe_memory(report: Report) -> dict[str, object] | None:
+    """``None``: none was measured."""
+    use = report.memory
+    if use is None:
+        return None
+    sizes = {"before_bytes": use.before_bytes, "peak_bytes": use.peak_bytes, "after_bytes": use.after_bytes}
+    return {"pool": use.pool, **sizes, "state": use.state, "why": use.why}
+
+
 def _describe(member: Member) -> dict[str, object]:
     return {
         "pid": member.identity.pid,
@@ -78,6 +94,17 @@ def _describe(member: Member) -> dict[str, object]:
         "uid": member.uid,
         "found_by": member.found_by,
     }
+
+
+def remark(said: Mapping[str, object] | None) -> str | None:
+    """What the next taker should know of a receipt; foreign text. ``None``: nothing."""
+    if said is None or said.get("verdict") == "clean":
+        return None
+    memory = said.get("memory")
+    before, after = (memory.get(key) if isinstance(memory, dict) else None for key in ("before_bytes", "after_bytes"))
+    more = after - before if isinstance(before, int) and isinstance(after, int) else 0
+    of_memory = f": {more / (1 << 30):.1f} GiB more device memory in use than before it" if more > 0 else ""
+    return f"the last release ({said.get('ticket')}) was {said.get('verdict')}{of_memory}"
 
 
 def last(queue: Dir) -> Mapping[str, object] | None:

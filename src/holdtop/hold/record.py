@@ -10,14 +10,15 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from holdtop.errors import HoldtopError
 from holdtop.hold.files import ASIDE, DIRECTORY_MODE, SIZE_LIMIT, Dir, Untrusted, json_object, writing
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
-from holdtop.payload.custody import Member, SeenCgroup
-from holdtop.payload.process import PID_LIMIT
+from holdtop.payload.custody import Member, SeenCgroup, Used
+from holdtop.payload.process import PID_LIMIT, Identity
 
 RECORD = ".record"
 #: Of a larger payload the oldest are named, and fewer where names are long: a record has to stay readable.
@@ -31,6 +32,7 @@ def publish(
     content: Mapping[str, object],
     members: Collection[Member] | None,
     cgroups: Collection[SeenCgroup] | None,
+    used: Mapping[Identity, Used],
 ) -> None:
     """Renew the record. ``None`` is not known: what was said before stays (an heir knows less than the dead keeper).
 
@@ -41,7 +43,7 @@ def publish(
         said["cgroups"] = [{"path": one.path, "inode": one.inode, "sole": one.sole} for one in cgroups][:MOST_CGROUPS]
     oldest: list[dict[str, object]] = []
     if members is not None:
-        oldest = say_processes(sorted(members, key=lambda member: member.identity.start_ticks))
+        oldest = say_processes(sorted(members, key=lambda member: member.identity.start_ticks), used)
         said |= {"members_total": len(members), "members": oldest}
     with (
         writing(queue.of(RECORD), "publish what has to be known of this hold"),
@@ -129,9 +131,15 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
     )
 
 
-def say_processes(members: Iterable[Member]) -> list[dict[str, object]]:
-    """What ``parse_processes`` reads."""
-    return [{"pid": m.identity.pid, "start_ticks": m.identity.start_ticks, "name": m.name} for m in members]
+def say_processes(
+    members: Iterable[Member], used: Mapping[Identity, Used] = MappingProxyType({})
+) -> list[dict[str, object]]:
+    """What ``parse_processes`` reads. ``used``: the device memory of those of whom it is known."""
+    return [
+        {"pid": one.identity.pid, "start_ticks": one.identity.start_ticks, "name": one.name}
+        | ({"gtt_bytes": has.gtt_bytes, "vram_bytes": has.vram_bytes} if (has := used.get(one.identity)) else {})
+        for one in members
+    ]
 
 
 def parse_processes(said: object) -> Iterator[RecordedProcess]:

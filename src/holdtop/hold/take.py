@@ -213,9 +213,8 @@ class Taker:
             self.narrator.warn(warning)
             held.event("warned", text=warning)
         survivors.forget_dead(held.queue)
-        last = receipt.last(held.queue)
-        if last and last.get("verdict") != "clean":
-            self.narrator.say(f"the last release ({last.get('ticket')}) was {last.get('verdict')}")
+        if remark := receipt.remark(receipt.last(held.queue)):
+            self.narrator.say(remark)
         held.event("taken", where=self.places.said, limits=dict(self.wish.limits))
         self.narrator.say(f"taken: {self.places.said}")
 

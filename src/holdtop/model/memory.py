@@ -52,7 +52,7 @@ def ledger(
     sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
     clients = [(whose.get(pid, "other"), client) for pid, held in facts.held.items() for client in held.clients]
     if device is not None:
-        clients = [(part, client) for part, client in clients if client.key[0] in (device.pci_address, "", "amdgpu")]
+        clients = [(part, client) for part, client in clients if client.of(device.pci_address)]
     for part, client in clients:
         size, shared = _sizes(client, pool)
         sums[part] += size - shared

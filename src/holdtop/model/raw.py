@@ -78,6 +78,10 @@ class Client:
     #: How many descriptors of the process lead to it.
     descriptors: int = 1
 
+    def of(self, pci_address: str) -> bool:
+        """Whether it is that card's; older kernels name no card."""
+        return self.key[0] in (pci_address, "", "amdgpu")
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceUser:

@@ -6,7 +6,7 @@ very end what is left. ``hold`` implements it with a token; ``guard`` and nested
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from holdtop.lean import dataclass
@@ -56,6 +56,17 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """Device memory that a process holds, in bytes; ``None`` is not known."""
+
+    gtt_bytes: int | None
+    vram_bytes: int | None
+
+    def of(self, pool: str) -> int | None:
+        return self.gtt_bytes if pool == "gtt" else self.vram_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SeenCgroup:
     """A cgroup in which a member was seen."""
 
@@ -84,6 +95,24 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Device memory before, during and after a payload, in bytes; ``None`` is not known."""
+
+    resource: str
+    pool: str
+    before_bytes: int | None
+    #: The most that the members were seen with together, or by which the level rose: what a container's engine
+    #: starts for the payload is no member, and a member may be short between two looks.
+    peak_bytes: int | None
+    after_bytes: int | None
+    #: ``back``: no more in use than before, or all of it is somebody's; ``falling``: not yet; ``left``: with no owner
+    #: after all; ``unknown``: a figure is missing, or a process may not be looked into.
+    state: Literal["back", "falling", "left", "unknown"]
+    #: Why it is unknown; empty otherwise.
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """How the payload ended."""
 
@@ -100,6 +129,8 @@ class Report:
     suspects: tuple[Member, ...] | None = ()
     #: Why the command was not executed.
     launch_error: str | None = None
+    #: ``None``: no device memory was measured.
+    memory: MemoryUse | None = None
 
     def remaining(self, why: LeftWhy) -> tuple[Left, ...]:
         return tuple(left for left in self.left if left.why == why)
@@ -144,8 +175,10 @@ class Custody(Protocol):
 
     def started(self, root: Identity) -> None: ...
 
-    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
-        """A look at the living payload, every few seconds."""
+    def running(
+        self, members: Collection[Member], cgroups: Collection[SeenCgroup], used: Mapping[Identity, Used]
+    ) -> None:
+        """A look at the living payload, every few seconds. ``used``: by those whose device memory is known."""
         ...
 
     def turned(self, turn: Turn) -> None: ...
@@ -162,6 +195,11 @@ class Custody(Protocol):
 
     def conclude(self, report: Report) -> None:
         """Release what is held, or say why not. Called once, by the keeper or else by its heir."""
+        ...
+
+    def settle(self, again: Callable[[], Report | None]) -> None:
+        """After the release, while device memory is falling. ``again``: waits a moment and gives the report anew, or
+        ``None`` when there is no more time."""
         ...
 
 
@@ -184,7 +222,9 @@ class NoCustody:
     def started(self, root: Identity) -> None:
         pass
 
-    def running(self, members: Collection[Member], cgroups: Collection[SeenCgroup]) -> None:
+    def running(
+        self, members: Collection[Member], cgroups: Collection[SeenCgroup], used: Mapping[Identity, Used]
+    ) -> None:
         pass
 
     def turned(self, turn: Turn) -> None:
@@ -199,3 +239,6 @@ class NoCustody:
     def conclude(self, report: Report) -> None:
         for text in report.remarks():
             self._warn(text)
+
+    def settle(self, again: Callable[[], Report | None]) -> None:
+        pass

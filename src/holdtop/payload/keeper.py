@@ -23,6 +23,7 @@ from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.launch import Command, LaunchError, start, unprotect
 from holdtop.payload.limits import Limits
 from holdtop.payload.members import Scope, find
+from holdtop.payload.metering import BACK_WAIT, Gauge, Meter
 from holdtop.payload.namespace import Namespace
 from holdtop.payload.pausing import Pausing
 from holdtop.payload.process import Identity, UnreadableProcess, read_stat
@@ -33,6 +34,8 @@ from holdtop.payload.terminal import Terminal
 TICK = 1.0
 #: What is published about the payload is renewed this often, in seconds.
 PUBLISH_EVERY = 5.0
+#: Seconds between two looks at device memory that comes back late.
+SETTLE_EVERY = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ class Run:
     keep_daemons: bool
     #: Who has the device open.
     devices: Probe
+    #: Readers of the device's memory; ``None``: none is held.
+    gauge: Gauge | None = None
 
 
 def exit_status(report: Report) -> int:
@@ -106,6 +111,7 @@ class Keeper:
         self, run: Run, inbox: SignalInbox, channel: Channel, supervisor_pid: int, terminal: Terminal | None
     ) -> None:
         self._run = run
+        self._meter = Meter(run.gauge)
         self._inbox = inbox
         self._channel = channel
         self._supervisor_pid = supervisor_pid
@@ -141,6 +147,7 @@ class Keeper:
             return
         self._channel.send("started", pid=root.pid, start=root.start_ticks)
         self._run.limits.start()  # threads only now: nothing is forked after them
+        self._meter.start()
         self._root_pid = root.pid
         if self._terminal:
             self._terminal.lend(root.pid)
@@ -183,13 +190,30 @@ class Keeper:
 
     def _finish(self, report: Report) -> None:
         self._run.place.remove()
+        report = replace(report, memory=self._meter.after())
         self._run.custody.conclude(report)
         if self._terminal and self._heir:
             self._terminal.take_back()
+        if report.memory and report.memory.state == "falling":
+            self._run.custody.settle(self._again(report))
         root = report.root_wait_status
         died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
-        self._continue_supervisor()
+        _continue(self._supervisor_pid, self._supervisor)
         self._channel.send_last("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
+
+    def _again(self, report: Report) -> Callable[[], Report | None]:
+        """The report with the memory of a moment later, until it has had its time or a signal comes."""
+        until = time.monotonic() + BACK_WAIT
+
+        def again() -> Report | None:
+            ready(self._news, SETTLE_EVERY)
+            memory = self._meter.after()
+            if memory is None or self._end_from_outside():
+                return None
+            late = memory.state == "falling" and time.monotonic() >= until
+            return replace(report, memory=self._meter.judge(memory) if late else memory)
+
+        return again
 
     def _watch(self, reaper: Reaper, pausing: Pausing) -> End:
         while True:
@@ -256,7 +280,7 @@ class Keeper:
             self._run.custody.turned(turn)
 
     def _tick(self, scope: Scope) -> None:
-        self._continue_supervisor()
+        _continue(self._supervisor_pid, self._supervisor)
         for text in self._run.limits.news():
             self._channel.send("warn", text=text)
             self._run.custody.warned(text)
@@ -265,14 +289,16 @@ class Keeper:
             self._custodys = self._run.custody.fds()
             with contextlib.suppress(OSError):  # the next look comes by itself
                 members = find(scope, self._run.custody.other_holds).members
-                self._run.custody.running(members, scope.seen(members))
+                self._meter.members = [member.identity for member in members]
+                self._run.custody.running(members, scope.seen(members), self._meter.used())
 
-    def _continue_supervisor(self) -> None:
-        """A stopped supervisor hears no TERM and never exits."""
-        with contextlib.suppress(OSError, UnreadableProcess):
-            stat = read_stat(self._supervisor_pid)
-            if stat and stat.state == "T" and self._supervisor is not None:
-                signal.pidfd_send_signal(self._supervisor, signal.SIGCONT)
+
+def _continue(supervisor_pid: int, pidfd: int | None) -> None:
+    """A stopped supervisor hears no TERM and never exits."""
+    with contextlib.suppress(OSError, UnreadableProcess):
+        stat = read_stat(supervisor_pid)
+        if stat and stat.state == "T" and pidfd is not None:
+            signal.pidfd_send_signal(pidfd, signal.SIGCONT)
 
 
 def _pin_parent(pid: int) -> int | None:

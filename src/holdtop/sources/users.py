@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat as modes
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
@@ -29,11 +29,14 @@ DEVICE_ROOTS = ("/dev/",)
 _UNLINKED = "gpu?"
 
 
-def scan(roots: Roots) -> Uses:
-    """Device users and the processes that may not be looked into. Costs a readlink for each descriptor there is."""
+def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
+    """Device users and the processes that may not be looked into. Costs a readlink for each descriptor there is.
+
+    ``pids``: look into these alone.
+    """
     users: dict[int, DeviceUser] = {}
     denied: set[int] = set()
-    for name in listing(roots.proc):
+    for name in listing(roots.proc) if pids is None else map(str, sorted(pids)):
         if name.isascii() and name.isdecimal():
             stat = read_stat(roots.proc, int(name))
             if stat is None or stat.kernel or stat.dead:
@@ -46,7 +49,7 @@ def scan(roots: Roots) -> Uses:
                 if user is not None:
                     users[stat.pid] = user
     one_box = roots.live is (roots.sys == "/sys")  # a recording's pids mean nothing in the live table
-    return Uses(users, frozenset(denied), time.monotonic(), kfd.used(roots.sys) if one_box else {})
+    return Uses(users, frozenset(denied), time.monotonic(), kfd.used(roots.sys) if one_box and pids is None else {})
 
 
 def _look_into(roots: Roots, stat: Stat) -> DeviceUser | None:

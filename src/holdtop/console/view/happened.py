@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from holdtop.render import counted, duration_text
+from holdtop.render import counted, duration_text, short_bytes
 
 Said = Mapping[str, object]
 
@@ -85,6 +85,14 @@ def _released(said: Said) -> str:
     return _list(dirty or _reason(said), _status(said))
 
 
+def _settled(said: Said) -> str:
+    memory = said["memory"]
+    if said["verdict"] == "clean" or not isinstance(memory, Mapping):
+        return "the device's memory came back"
+    more = short_bytes(memory["after_bytes"] - memory["before_bytes"])
+    return f"{more} of the device's memory did not come back: {_text(said['verdict'])}"
+
+
 def _kept(said: Said) -> str:
     left = said.get("left") or []
     if not isinstance(left, list):
@@ -128,6 +136,7 @@ _WORDS: Mapping[str, Callable[[Said], str]] = {
     "ending": _ending,
     "ended": _ended,
     "released": _released,
+    "settled": _settled,
     "kept": _kept,
     "recovered": _recovered,
     "left": _left,

@@ -1,0 +1,164 @@
+"""How much of the device's memory a payload uses: measured beside it, in one thread that nobody waits for.
+
+The level before it, its peak and the level after it make the receipt. Drivers free late, so a level that has not
+come back yet says nothing; and what stays may be somebody else's, so the owners are looked at before anything is said.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Collection, Mapping
+from typing import Literal, Protocol
+
+from holdtop.lean import dataclass, field, replace
+from holdtop.payload.custody import MemoryUse, Used
+from holdtop.payload.devices import PROBE_WAIT, ask
+from holdtop.payload.process import Identity
+
+#: Seconds between two levels, and between two looks at the members' descriptors.
+LEVEL_EVERY = 1.0
+LOOK_EVERY = 5.0
+#: How long the end of a payload waits for one level, in seconds.
+ANSWER_WAIT = 0.5
+#: How long memory may take to come back, in seconds: 5.4 were seen.
+BACK_WAIT = 8.0
+#: What was read of the members this long ago is no figure of now, in seconds.
+STALE = 3 * LOOK_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What all users of the device have of it together."""
+
+    pool: Literal["gtt", "vram"]
+    #: ``None`` is not known.
+    used_bytes: int | None
+    #: Where it was read, or why it is not known.
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Whose the memory is, as far as this account may look."""
+
+    held_bytes: int
+    unreadable_processes: int
+
+
+class Gauge(Protocol):
+    """Readers of one resource's device. Called in the meter's own thread: one that hangs stops nobody else."""
+
+    @property
+    def resource(self) -> str: ...
+
+    @property
+    def slack_bytes(self) -> int:
+        """Device memory that belongs to nobody on any box, in bytes."""
+        ...
+
+    def level(self) -> Level | None:
+        """``None``: there is no device memory to measure."""
+        ...
+
+    def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
+        """What these hold; who cannot be looked into is not in it."""
+        ...
+
+    def owners(self) -> Owners:
+        """What all processes of the box hold."""
+        ...
+
+
+@dataclass(slots=True)
+class Meter:
+    gauge: Gauge | None
+    #: Whose descriptors are read.
+    members: Collection[Identity] = ()
+    _answered: threading.Condition = field(default_factory=threading.Condition)
+    _asked: threading.Event = field(default_factory=threading.Event)
+    _before: Level | None = None
+    _level: Level | None = None
+    #: When the newest level began to be read, by CLOCK_MONOTONIC; ``None`` before the first.
+    _level_at: float | None = None
+    _used: Mapping[Identity, Used] = field(default_factory=dict)
+    _used_at: float = -math.inf
+    _peak: int | None = None
+    _started: bool = False
+
+    def start(self) -> None:
+        """Measure until the process ends."""
+        if self.gauge is not None:
+            self._started = True
+            threading.Thread(target=self._measure, args=(self.gauge,), daemon=True).start()
+
+    def used(self) -> Mapping[Identity, Used]:
+        """What the members hold, as last seen; empty when that is too old."""
+        return self._used if time.monotonic() - self._used_at <= STALE else {}
+
+    def after(self) -> MemoryUse | None:
+        """The payload's use of memory, now that it has ended. ``None`` where there is none to measure."""
+        if self.gauge is None or not self._started:
+            return None
+        now = time.monotonic()
+        self._asked.set()
+        with self._answered:
+            came = self._answered.wait_for(lambda: self._level_at is not None and self._level_at >= now, ANSWER_WAIT)
+            before, level = self._before, self._level
+        if came and level is None:
+            return None
+        begin, end = (one.used_bytes if one else None for one in (before, level if came else None))
+        use = MemoryUse(self.gauge.resource, level.pool if level else "gtt", begin, self._peak, end, "back")
+        if begin is None or end is None:
+            reasons = (one.said for one in (before, level) if one and one.used_bytes is None)
+            return replace(use, state="unknown", why=next(reasons, "the device did not answer in time"))
+        return replace(use, state="falling") if end - begin > self.gauge.slack_bytes else use
+
+    def judge(self, use: MemoryUse) -> MemoryUse:
+        """What is to be thought of memory that did not come back in its time: whose is it?"""
+        if self.gauge is None or use.after_bytes is None or use.before_bytes is None:
+            return use
+        owners = ask(self.gauge.owners, PROBE_WAIT)
+        if owners is None:
+            return replace(use, state="unknown", why="nobody could look who holds it")
+        if closed := owners.unreadable_processes:
+            return replace(use, state="unknown", why=f"{closed} processes may not be looked into")
+        unowned = min(use.after_bytes - use.before_bytes, use.after_bytes - owners.held_bytes)
+        return replace(use, state="left" if unowned > self.gauge.slack_bytes else "back")
+
+    def _measure(self, gauge: Gauge) -> None:
+        while True:
+            self._take_level(gauge)
+            if self.members and time.monotonic() - self._used_at >= LOOK_EVERY:
+                self._look(gauge)
+            self._asked.wait(LEVEL_EVERY)
+            self._asked.clear()
+
+    def _take_level(self, gauge: Gauge) -> None:
+        at = time.monotonic()
+        try:
+            level = gauge.level()
+        except Exception as error:  # noqa: BLE001  a probe is foreign code, and its thread must go on
+            level = Level("gtt", None, f"{type(error).__name__}: {error}")
+        with self._answered:
+            if self._level_at is None:
+                self._before = level
+            self._level, self._level_at = level, at
+            self._answered.notify_all()
+        if self._before and level and self._before.used_bytes is not None and level.used_bytes is not None:
+            self._raise_peak(level.used_bytes - self._before.used_bytes)
+
+    def _look(self, gauge: Gauge) -> None:
+        try:
+            used = gauge.used(self.members)
+        except Exception:  # noqa: BLE001  as above
+            used = {}
+        self._used, self._used_at = used, time.monotonic()
+        pool = self._level.pool if self._level else "gtt"
+        sizes = [size for one in used.values() if (size := one.of(pool)) is not None]
+        if sizes:
+            self._raise_peak(sum(sizes))
+
+    def _raise_peak(self, size: int) -> None:
+        self._peak = max(self._peak or 0, size)
