@@ -65,7 +65,7 @@ CASES: dict[str, Case] = {
     "healthy, about to be taken": Case(
         raw(view(token=None, tickets=(ticket(queued_at=at("11:59:55")),), records={}), uses=uses()), []
     ),
-    "healthy, just released": Case(raw(replace(FREE, last_receipt={"at": at("11:59:55")}), uses=uses()), []),
+    "healthy, just released": Case(raw(replace(FREE, receipts=({"at": at("11:59:55")},)), uses=uses()), []),
     "healthy, ending in its grace": Case(
         raw(view(records={TICKET: record(state="ending", deadline_at=at("11:59:40"))})), []
     ),
@@ -210,7 +210,7 @@ CASES: dict[str, Case] = {
         stranded(), [("stranded-memory", "critical", ())], ("40.1 GiB of device memory are in use and no process",)
     ),
     "memory that a driver may still free": Case(
-        stranded(view(token=None, tickets=(), records={}, last_receipt={"at": at("11:59:55")})), []
+        stranded(view(token=None, tickets=(), records={}, receipts=({"at": at("11:59:55")},))), []
     ),
     "memory without an owner, seen from a container": Case(stranded(initial_pidns=False), []),
     "memory of a user who does not tell": Case(stranded(uses=uses(user(700, None))), []),

@@ -44,7 +44,7 @@ def look(places: Places) -> QueueView:
                 survivors=survivors.lasting(queue),
                 stops=stop.pending(queue),
                 claims=claim.pending(queue),
-                last_receipt=receipt.last(queue),
+                receipts=receipt.newest(queue),
                 problems=tuple(problems),
             )
     except (HoldtopError, OSError) as error:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 from holdtop.hold.files import Dir, Untrusted, append, json_object
@@ -47,6 +48,7 @@ def write(
         "at": now(),
         "ticket": ticket.id,
         "lane": ticket.lane,
+        "command": ticket.command,
         "reason": report.end.reason,
         "status": status,
         "held_seconds": None if held_seconds is None else round(held_seconds, 3),
@@ -96,9 +98,9 @@ def _describe(member: Member) -> dict[str, object]:
     }
 
 
-def remark(said: Mapping[str, object] | None) -> str | None:
+def remark(said: Mapping[str, object]) -> str | None:
     """What the next taker should know of a receipt; foreign text. ``None``: nothing."""
-    if said is None or said.get("verdict") == "clean":
+    if said.get("verdict") == "clean":
         return None
     memory = said.get("memory")
     before, after = (memory.get(key) if isinstance(memory, dict) else None for key in ("before_bytes", "after_bytes"))
@@ -107,8 +109,8 @@ def remark(said: Mapping[str, object] | None) -> str | None:
     return f"the last release ({said.get('ticket')}) was {said.get('verdict')}{of_memory}"
 
 
-def last(queue: Dir) -> Mapping[str, object] | None:
-    """The newest receipt that can be read."""
+def newest(queue: Dir) -> tuple[Mapping[str, object], ...]:
+    """The newest receipts that can be read, oldest first; anybody in the group may have written them."""
     with contextlib.suppress(OSError, Untrusted):
         fd = queue.open(RECEIPTS)
         try:
@@ -116,7 +118,11 @@ def last(queue: Dir) -> Mapping[str, object] | None:
             data = os.pread(fd, _TAIL, max(0, size - _TAIL))
         finally:
             os.close(fd)
-        for line in reversed(data.split(b"\n")):
-            if said := json_object(line):
-                return said
-    return None
+        return _parsed(data)
+    return ()
+
+
+@lru_cache(maxsize=8)
+def _parsed(data: bytes) -> tuple[Mapping[str, object], ...]:
+    """A console looks every second, and a hold ends every few minutes."""
+    return tuple(said for line in data.split(b"\n") if (said := json_object(line)))

@@ -213,8 +213,9 @@ class Taker:
             self.narrator.warn(warning)
             held.event("warned", text=warning)
         survivors.forget_dead(held.queue)
-        if remark := receipt.remark(receipt.last(held.queue)):
-            self.narrator.say(remark)
+        for said in receipt.newest(held.queue)[-1:]:
+            if remark := receipt.remark(said):
+                self.narrator.say(remark)
         held.event("taken", where=self.places.said, limits=dict(self.wish.limits))
         self.narrator.say(f"taken: {self.places.said}")
 

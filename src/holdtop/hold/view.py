@@ -173,8 +173,13 @@ class QueueView:
     stops: Mapping[str, str] = field(default_factory=dict)
     #: Ticket ids with an unexpired claim, and whose it is (``being ended by``).
     claims: Mapping[str, str] = field(default_factory=dict)
-    last_receipt: Mapping[str, object] | None = None
+    #: The newest release receipts, oldest first: foreign text.
+    receipts: tuple[Mapping[str, object], ...] = ()
     #: Directories that let strangers exchange the state, each with how to mend it (``places.exposed``).
     exposed: Mapping[str, str] = field(default_factory=dict)
     #: Why (parts of) the state could not be read; empty when all of it could.
     problems: tuple[str, ...] = ()
+
+    @property
+    def last_receipt(self) -> Mapping[str, object] | None:
+        return self.receipts[-1] if self.receipts else None

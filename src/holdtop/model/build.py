@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from holdtop.model.attribution import total
 from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
+from holdtop.model.history import foretell
 from holdtop.model.memory import ledger, pool_card
 from holdtop.model.raw import Raw
 from holdtop.model.resources import Seen, see
@@ -36,7 +37,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         devices=raw.devices,
         memory=memory,
         containment=raw.containment,
-        resources=tuple(one.resource for one in seen),
+        resources=tuple(foretell(one.resource, one.receipts, memory, raw.taken_at) for one in seen),
         flags=judge(scene),
         leftovers=(*(process for left in survivors for process in left.processes), *strays),
         roots=raw.roots,

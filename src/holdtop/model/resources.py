@@ -41,6 +41,10 @@ class Seen:
     def view(self) -> QueueView | None:
         return self.look.view
 
+    @property
+    def receipts(self) -> tuple[Mapping[str, object], ...]:
+        return self.view.receipts if self.view else ()
+
 
 def see(look: Look, facts: Facts) -> Seen:
     view = look.view
