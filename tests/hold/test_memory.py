@@ -219,3 +219,23 @@ def test_whose_the_rest_is(held_gib: float, unreadable: int, right: str) -> None
 def test_what_was_in_nobodys_hands_before_is_not_this_holds() -> None:
     use = MemoryUse("gpu", "gtt", 43 * GIB, GIB, 44 * GIB, "falling")
     assert Meter(Fake(Owners(int(43.8 * GIB), 0))).judge(use).state == "back"
+
+
+def test_a_lane_with_a_past_is_told_when_and_whether(state: Box, card: Sensors) -> None:
+    for _ in range(3):
+        environ = {**card.environ, "FDINFO": fdinfo(7, resident_gtt="40 GiB"), "LANE": "eval"}
+        assert ended(state.run("sh", "-c", USER, "3", options=["--lane", "eval"], env=environ))[0] == 0
+    assert [one["memory"]["peak_bytes"] for one in state.receipts()] == [40 * GIB] * 3
+    holder = state.run("sleep", NAP, options=["--max-hold", "60", "--grace", "1"], env=card.environ)
+    state.until_running()
+    waiter = state.run("sh", "-c", USER, "3", options=["--lane", "eval"], env=card.environ)
+    until(lambda: len(state.tickets()) == 2)
+    [eval_lane] = json.loads(state.verb("status", "--json", env=card.environ).stdout)["resources"][0]["waiting"]
+    assert (eval_lane["will_it_fit"]["need_bytes"], eval_lane["will_it_fit"]["fits"]) == (40 * GIB, True)
+    assert eval_lane["expected_start"]["low"] < eval_lane["expected_start"]["high"]
+    said = state.verb("status", "--plain", env=card.environ).stdout
+    assert ", expected in 0s to " in said
+    assert "had 40.0 GiB at most so far, which fits" in said
+    for lane in (waiter, holder):
+        lane.terminate()
+        ended(lane)
