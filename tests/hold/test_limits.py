@@ -212,7 +212,12 @@ def test_a_thread_that_nothing_ends_keeps_no_hold(
     where = {"stderr": subprocess.DEVNULL} if killed else {}
     lane = state.run("sleep", NAP, options=options, env=sensors.environ, **where)
     keeper = state.until_running()["keeper_pid"]
-    (thread,) = until(lambda: {int(tid) for tid in os.listdir(f"/proc/{keeper}/task")} - {keeper})
+
+    def sampling() -> set[int] | None:
+        threads = {int(tid) for tid in os.listdir(f"/proc/{keeper}/task")} - {keeper}
+        return threads if len(threads) == 1 else None  # the meter's ends at once: there is no card
+
+    (thread,) = until(sampling)
     frozen_threads.write_text(str(thread))
     if killed:
         os.kill(keeper, signal.SIGKILL)

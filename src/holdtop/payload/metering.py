@@ -80,17 +80,17 @@ class Meter:
     _asked: threading.Event = field(default_factory=threading.Event)
     _before: Level | None = None
     _level: Level | None = None
-    #: When the newest level began to be read, by CLOCK_MONOTONIC; ``None`` before the first.
-    _level_at: float | None = None
+    #: When the newest level began to be read, by CLOCK_MONOTONIC.
+    _level_at: float = -math.inf
     _used: Mapping[Identity, Used] = field(default_factory=dict)
     _used_at: float = -math.inf
     _peak: int | None = None
-    _started: bool = False
+    _measuring: bool = False
 
     def start(self) -> None:
         """Measure until the process ends."""
         if self.gauge is not None:
-            self._started = True
+            self._measuring = True
             threading.Thread(target=self._measure, args=(self.gauge,), daemon=True).start()
 
     def used(self) -> Mapping[Identity, Used]:
@@ -99,14 +99,12 @@ class Meter:
 
     def after(self) -> MemoryUse | None:
         """The payload's use of memory, now that it has ended. ``None`` where there is none to measure."""
-        if self.gauge is None or not self._started:
-            return None
         now = time.monotonic()
         self._asked.set()
         with self._answered:
-            came = self._answered.wait_for(lambda: self._level_at is not None and self._level_at >= now, ANSWER_WAIT)
+            came = self._answered.wait_for(lambda: self._level_at >= now or not self._measuring, ANSWER_WAIT)
             before, level = self._before, self._level
-        if came and level is None:
+        if self.gauge is None or not self._measuring:
             return None
         begin, end = (one.used_bytes if one else None for one in (before, level if came else None))
         use = MemoryUse(self.gauge.resource, level.pool if level else "gtt", begin, self._peak, end, "back")
@@ -128,26 +126,26 @@ class Meter:
         return replace(use, state="left" if unowned > self.gauge.slack_bytes else "back")
 
     def _measure(self, gauge: Gauge) -> None:
-        while True:
-            self._take_level(gauge)
+        """For ever, or until there is no device: one that comes later is nothing that this payload was given."""
+        while self._take_level(gauge):
             if self.members and time.monotonic() - self._used_at >= LOOK_EVERY:
                 self._look(gauge)
             self._asked.wait(LEVEL_EVERY)
             self._asked.clear()
 
-    def _take_level(self, gauge: Gauge) -> None:
+    def _take_level(self, gauge: Gauge) -> bool:
         at = time.monotonic()
         try:
             level = gauge.level()
         except Exception as error:  # noqa: BLE001  a probe is foreign code, and its thread must go on
             level = Level("gtt", None, f"{type(error).__name__}: {error}")
         with self._answered:
-            if self._level_at is None:
-                self._before = level
-            self._level, self._level_at = level, at
+            self._before = self._before or level
+            self._level, self._level_at, self._measuring = level, at, self._before is not None
             self._answered.notify_all()
         if self._before and level and self._before.used_bytes is not None and level.used_bytes is not None:
             self._raise_peak(level.used_bytes - self._before.used_bytes)
+        return self._measuring
 
     def _look(self, gauge: Gauge) -> None:
         try:
