@@ -111,7 +111,7 @@ class Text:
             for process in holder.payload.processes if holder.payload else ():
                 yield f"    {self._process(process)}"
         for ticket in resource.waiting:
-            yield f"  {ticket.position:>3}. {self._who(ticket)}, waiting {self._wait(ticket, snapshot)}"
+            yield f"  {ticket.position:>3}. {self._who(ticket)}, waiting {_wait(ticket, snapshot)}"
         yield from (f"  {line}" for line in self._remarks(resource))
 
     def _resource_sentences(self, resource: Resource, snapshot: Snapshot) -> Iterator[str]:
@@ -122,19 +122,8 @@ class Text:
             for process in holder.payload.processes if holder.payload else ():
                 yield f"{name} process: {self._process(process)}."
         for ticket in resource.waiting:
-            yield f"{name} waiting at {ticket.position}: {self._who(ticket)}, for {self._wait(ticket, snapshot)}."
+            yield f"{name} waiting at {ticket.position}: {self._who(ticket)}, for {_wait(ticket, snapshot)}."
         yield from (f"{name} {line}." for line in self._remarks(resource))
-
-    def _wait(self, ticket: Ticket, snapshot: Snapshot) -> str:
-        """How long so far, and as far as the past tells, until when and whether what it needs will be there."""
-        said = [duration_text(ticket.waited_seconds)]
-        if expected := ticket.expected_start:
-            low, high = (-(since(one, snapshot.taken_at) or 0) for one in (expected.low, expected.high))
-            said.append(f"expected in {duration_text(low)} to {duration_text(high)}")
-        if fit := ticket.will_it_fit:
-            answer = {True: "fits", False: "does not fit", None: "may or may not fit"}[fit.fits]
-            said.append(f"had {bytes_text(fit.need_bytes)} at most so far, which {answer}")
-        return ", ".join(said)
 
     def _remarks(self, resource: Resource) -> Iterator[str]:
         if resource.token_path:
@@ -222,3 +211,15 @@ def _payload(payload: Payload) -> str:
     source = ", as the hold says" if payload.source == "record" else ""
     gtt, rss = bytes_text(payload.gtt_bytes), bytes_text(payload.rss_bytes)
     return f"{counted(payload.process_count, 'process', 'processes')}, GTT {gtt}, RSS {rss}{source}"
+
+
+def _wait(ticket: Ticket, snapshot: Snapshot) -> str:
+    """How long so far, and as far as the past tells, until when and whether what it needs will be there."""
+    said = [duration_text(ticket.waited_seconds)]
+    if expected := ticket.expected_start:
+        low, high = (-(since(one, snapshot.taken_at) or 0) for one in (expected.low, expected.high))
+        said.append(f"expected in {duration_text(low)} to {duration_text(high)}")
+    if fit := ticket.will_it_fit:
+        answer = {True: "fits", False: "does not fit", None: "may or may not fit"}[fit.fits]
+        said.append(f"had {bytes_text(fit.need_bytes)} at most so far, which {answer}")
+    return ", ".join(said)
