@@ -58,6 +58,9 @@ class Answer:
     absent: bool = False
 
 
+_NONSENSE = Answer(why="amdsmi's answer makes no sense")
+
+
 class _NoAnswer(Exception):
     """Why, in one clause."""
 
@@ -65,7 +68,7 @@ class _NoAnswer(Exception):
 def ask(deadline: float = DEADLINE) -> Answer:
     """Ask the library, for ``deadline`` seconds at most (and a second for ending what hangs). Never raises."""
     try:
-        return _understood(_heard(time.monotonic() + deadline))
+        return understood(_heard(time.monotonic() + deadline))
     except _NoAnswer as error:
         return Answer(why=str(error))
     except OSError as error:
@@ -174,27 +177,30 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:_TEXT]
 
 
-def _understood(line: bytes) -> Answer:
-    """Raises ``_NoAnswer`` when it is not in the child's form."""
+def understood(line: bytes) -> Answer:
+    """What the child's line means, whoever wrote it. Never raises."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        raise _NoAnswer("amdsmi's answer makes no sense")
+        return _NONSENSE
     for key in ("absent", "failed"):
         if isinstance(why := said.get(key), str):
             return Answer(why=_one_line(why if key == "absent" else f"amdsmi failed: {why}"), absent=key == "absent")
     devices = said.get("devices")
     if not isinstance(devices, list) or not all(isinstance(one, dict) for one in devices):
-        raise _NoAnswer("amdsmi's answer makes no sense")
-    return Answer(tuple(map(_opinion, devices)))
+        return _NONSENSE
+    opinions = tuple(filter(None, map(_opinion, devices)))
+    if len(opinions) < len(devices):
+        return Answer(why="amdsmi names a device without a PCI address")
+    return Answer(opinions)
 
 
-def _opinion(said: Mapping[str, object]) -> Opinion:
+def _opinion(said: Mapping[str, object]) -> Opinion | None:
     address = said.get("pci_address")
     if not isinstance(address, str) or not PCI.fullmatch(address.lower()):
-        raise _NoAnswer("amdsmi names a device without a PCI address")
+        return None
     memory = said.get("memory")
     names = [f"{pool}_{kind}_bytes" for pool in POOLS for kind in ("used", "total")]
     return Opinion(

@@ -92,4 +92,6 @@ def _closed(case: Case) -> Iterator[Said]:
 
 
 def _unattributed(memory: Memory) -> str:
+    if memory.unattributed_bytes is None:
+        return "how much device memory is nobody's cannot be said"
     return f"{bytes_text(memory.unattributed_bytes)} of device memory belong to nobody seen"

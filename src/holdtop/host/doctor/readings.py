@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Unlooked, hangs
-from holdtop.model.values import Device, Reading
+from holdtop.model.values import Device
 from holdtop.sources import machine
 from holdtop.sources.files import read_text
 from holdtop.sources.host import PRESSURE_NAME, TCTL_CHIPS
@@ -28,21 +28,26 @@ _LABELS = {
     "memory_clock_mhz": "memory clock",
     "gpu_busy_percent": "GPU busy",
     "cpu_celsius": "hottest core",
+    "npu_busy_percent": "NPU busy",
+    "npu_power_watts": "NPU power",
+    "npu_celsius": "NPU temperature",
 }
 
 
 def readings(case: Case) -> Iterator[Said]:
+    for name, reading in case.snapshot.readings.items():
+        if hangs(reading):
+            yield Unlooked("hangs", name, reading.why or "")
     card = case.snapshot.card
     if card is None:
         yield Fact("no-card", "no AMD card whose sensors could be missed")
         return
-    hanging = [name for name, reading in case.snapshot.readings.items() if hangs(reading)]
-    for name in hanging:
-        yield Unlooked("hangs", name, case.snapshot.readings[name].why or "")
-    if "tctl_celsius" not in hanging:
+    if not hangs(case.snapshot.readings["tctl_celsius"]):
         yield _tctl(case, card)
-    yield from _counters(card)
-    yield from _own(card)
+    for device in case.snapshot.devices:
+        if device.resource == "gpu":
+            yield from _counters(device)
+        yield from _own(device)
     yield from _box(case)
 
 
@@ -74,13 +79,15 @@ def _amd_processor(case: Case) -> bool:
 
 
 def _counters(card: Device) -> Iterator[Said]:
-    """The counters by which the pool is known, and used."""
+    """The counters by which the pool is known, and what is used of it."""
     pools = ("gtt", "vram") if card.kind == "apu" else ("vram",)
-    for name in (f"{pool}_{kind}_bytes" for pool in pools for kind in ("used", "total")):
-        reading = card.readings.get(name, Reading(why="was not asked for"))
-        if reading.value is None and not hangs(reading):
-            remedy = f"ls -l {shlex.quote(reading.source or '')}; sudo journalctl -k -b -g amdgpu"
-            yield Finding("no-counter", f"{card.pci_address}: {reading.why}", _LOST_COUNTER, remedy)
+    names = [f"{pool}_{kind}_bytes" for pool in pools for kind in ("used", "total")]
+    lost = [card.readings[name] for name in names if card.readings[name].value is None]
+    lost = [reading for reading in lost if not hangs(reading)]
+    if lost:
+        what = f"{card.pci_address}: {', '.join(reading.why or '' for reading in lost)}"
+        where = shlex.quote(os.path.dirname(lost[0].source or ""))
+        yield Finding("no-counter", what, _LOST_COUNTER, f"ls -l {where}; sudo journalctl -k -b -g amdgpu")
 
 
 def _own(card: Device) -> Iterator[Said]:
