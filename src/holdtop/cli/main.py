@@ -27,6 +27,7 @@ VERBS = {
     "evict": "remove a ticket from the queue",
     "recover": "free a ghost's token",
     "audit": "operators' acts, and whether the record is whole",
+    "doctor": "what is wrong with this box, and the remedy",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
 #: The verbs that run a payload.

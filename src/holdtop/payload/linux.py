@@ -13,6 +13,7 @@ import signal
 import struct
 from collections.abc import Sequence
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
@@ -52,6 +53,11 @@ def _check(result: int) -> int:
 def become_subreaper() -> None:
     """Inherit every orphan below this process (PR_SET_CHILD_SUBREAPER(2const))."""
     _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def end_with_parent() -> None:
+    """KILL for this process as soon as the thread that started it ends (PR_SET_PDEATHSIG(2const))."""
+    _check(_libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
 
 
 def fork_into_cgroup(directory_fd: int) -> int:

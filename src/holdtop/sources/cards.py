@@ -18,7 +18,7 @@ from holdtop.sources.files import listing, read_text
 AMD = "0x1002"
 _CARD = re.compile(r"card[0-9]+")
 _ACCEL = re.compile(r"accel[0-9]+")
-_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 #: Files of amdgpu by which a card without a vendor file is known.
 _MARKS = ("mem_info_gtt_total", "mem_info_vram_total", "gpu_busy_percent", "gpu_metrics")
 #: The file of amdxdna by which an NPU without a vendor file is known: accelerators of others have none.
@@ -75,10 +75,10 @@ def _npus(sys: str) -> Iterator[Card]:
 def _address(path: str, name: str) -> str:
     for line in read_text(os.path.join(path, "uevent")).splitlines():
         key, _, value = line.partition("=")
-        if key == "PCI_SLOT_NAME" and _PCI.fullmatch(value):
+        if key == "PCI_SLOT_NAME" and PCI.fullmatch(value):
             return value
     target = os.path.basename(path)
-    return target if _PCI.fullmatch(target) else f"unknown-{name}"
+    return target if PCI.fullmatch(target) else f"unknown-{name}"
 
 
 def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:

@@ -57,7 +57,7 @@ def _single(name: str, reader: Callable[[], Reading]) -> tuple[tuple[str, ...], 
     return (name,), lambda: {name: reader()}
 
 
-def _asleep(card: Card) -> Reading | None:
+def asleep(card: Card) -> Reading | None:
     """Why the device is not asked: that would wake it (``power/runtime_status``)."""
     status = os.path.join(card.path, "power/runtime_status")
     if read_text(status) in ("suspended", "suspending"):
@@ -66,7 +66,7 @@ def _asleep(card: Card) -> Reading | None:
 
 
 def _awake(card: Card, reader: Callable[[Card], Reading]) -> Reading:
-    return _asleep(card) or reader(card)
+    return asleep(card) or reader(card)
 
 
 def busy(card: Card) -> Reading:
@@ -99,8 +99,8 @@ def memory_clock(card: Card) -> Reading:
 
 def _table(card: Card, names: tuple[str, ...]) -> Readings:
     """What the binary table gives of these, from one read of it: a second in a row may find it emptied."""
-    if (asleep := _asleep(card)) is not None:
-        return dict.fromkeys(names, asleep)
+    if (sleeps := asleep(card)) is not None:
+        return dict.fromkeys(names, sleeps)
     path = os.path.join(card.path, "gpu_metrics")
     try:
         found = metrics.decode(read(path))
