@@ -26,6 +26,7 @@ VERBS = {
     "kill": "end a payload, or a flagged process",
     "evict": "remove a ticket from the queue",
     "recover": "free a ghost's token",
+    "watch": "tell what is wrong, once each, and when it is over",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
     "demo": "a sandboxed box with real processes, and the console on it",

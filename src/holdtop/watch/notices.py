@@ -1,0 +1,59 @@
+"""What is worth telling: a flag that went up, became worse, or is resolved; each once, however often it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from holdtop.model.values import Flag, Snapshot
+from holdtop.render import clean
+
+#: Longest foreign text on a line, in characters.
+LONG = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    state: Literal["raised", "resolved"]
+    flag: Flag
+
+    @property
+    def line(self) -> str:
+        """One line of clean text."""
+        where = " ".join(filter(None, (self.flag.resource, self.flag.ticket)))
+        said = f"{self.state} {self.flag.severity} {self.flag.kind}{f' ({where})' if where else ''}: {self.flag.text}"
+        return clean(f"{said}; remedy: {self.flag.remedy}" if self.state == "raised" else said, LONG)
+
+
+class Standing:
+    """The flags that were told and are not resolved yet."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[object, ...], Flag] = {}
+
+    def compare(self, snapshot: Snapshot) -> Iterator[Notice]:
+        """What is new since the look before. While a state cannot be read, nothing of it counts as resolved."""
+        now = {_key(flag): flag for flag in reversed(snapshot.flags)}
+        unknown = {resource.name for resource in snapshot.resources if resource.state == "unknown"}
+        for key, old in list(self._told.items()):
+            if key not in now and old.resource not in unknown:
+                yield Notice("resolved", self._told.pop(key))
+        for key, flag in reversed(now.items()):
+            told = self._told.get(key)
+            if told is None or told.severity != flag.severity:
+                self._told[key] = flag
+                yield Notice("raised", flag)
+
+
+def _key(flag: Flag) -> tuple[object, ...]:
+    """A ghost whose leftovers end one by one stays one notice; without a ticket pids and remedy tell two apart."""
+    return flag.kind, flag.resource, flag.ticket or (flag.pids, flag.remedy)
+
+
+def looked_at(snapshot: Snapshot) -> str:
+    """When the box was last looked at, and at what."""
+    resources = ", ".join(f"{resource.name} {resource.state}" for resource in snapshot.resources)
+    known = sum(reading.value is not None for reading in snapshot.readings.values())
+    said = f"looked {snapshot.taken_at} at {resources}; {known} of {len(snapshot.readings)} readings known"
+    return clean(f"{said}; flags: {len(snapshot.flags)}", LONG)

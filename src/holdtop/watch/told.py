@@ -1,0 +1,49 @@
+"""Datagrams to the journal and to the service manager: never waited for, and nothing where nobody listens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+from holdtop.render import clean
+from holdtop.watch.notices import LONG, Notice
+
+#: systemd.journal-fields(7), "Native Journal Protocol".
+JOURNAL = "/run/systemd/journal/socket"
+#: One for each state, for ever (``MESSAGE_ID``).
+MESSAGE_IDS = {"raised": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a51", "resolved": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a52"}
+_PRIORITIES = {"critical": 2, "warning": 4, "info": 6}
+
+
+def to_journal(notice: Notice) -> None:
+    """The fields of docs/watch.md; each value is cleaned, so that none begins another field."""
+    flag = notice.flag
+    fields = {
+        "MESSAGE": notice.line,
+        "MESSAGE_ID": MESSAGE_IDS[notice.state],
+        "PRIORITY": 5 if notice.state == "resolved" else _PRIORITIES[flag.severity],
+        "SYSLOG_IDENTIFIER": "holdtop-watch",
+        "HOLDTOP_STATE": notice.state,
+        "HOLDTOP_FLAG": flag.kind,
+        "HOLDTOP_SEVERITY": flag.severity,
+        "HOLDTOP_RESOURCE": flag.resource,
+        "HOLDTOP_TICKET": flag.ticket,
+        "HOLDTOP_PIDS": " ".join(map(str, flag.pids)) or None,
+        "HOLDTOP_SINCE": flag.since,
+        "HOLDTOP_REMEDY": flag.remedy,
+    }
+    said = "".join(f"{name}={clean(str(value), LONG)}\n" for name, value in fields.items() if value is not None)
+    _send(JOURNAL, said)
+
+
+def to_manager(*states: str) -> None:
+    """sd_notify(3): ``READY=1``, ``WATCHDOG=1``, ``STATUS=…``, ``STOPPING=1``."""
+    if path := os.environ.get("NOTIFY_SOCKET"):
+        _send("\0" + path[1:] if path.startswith("@") else path, "\n".join(states))
+
+
+def _send(path: str, text: str) -> None:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.setblocking(False)
+        listener.sendto(text.encode("utf-8", "backslashreplace"), path)

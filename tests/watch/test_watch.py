@@ -1,0 +1,76 @@
+"""``holdtop watch`` on a real hold that dies, with real sockets in place of the journal's and the manager's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.hold.lanes import NAP, Box, kill_both, until
+
+#: The verb as a process, with another place for the journal's socket.
+DRIVER = """
+import sys
+from holdtop.watch import told
+from holdtop.cli.main import main
+told.JOURNAL = sys.argv[1]
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def ghost(tmp_path: Path) -> Box:
+    (tmp_path / "state").mkdir(mode=0o2770)
+    box = Box(tmp_path / "state")
+    lane = box.run("sleep", NAP, stderr=subprocess.DEVNULL)
+    kill_both(lane, box.until_running()["keeper_pid"])
+    lane.wait()
+    return box
+
+
+def bound(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(path))
+    listener.settimeout(20)
+    return listener
+
+
+def received(journal: socket.socket, state: str) -> dict[str, str]:
+    while True:
+        fields = dict(line.split("=", 1) for line in journal.recv(65536).decode().splitlines())
+        if (fields["HOLDTOP_STATE"], fields["HOLDTOP_FLAG"]) == (state, "ghost"):
+            return fields
+
+
+def test_a_ghost_is_told_once_and_then_resolved(tmp_path: Path) -> None:
+    box = ghost(tmp_path)
+    with bound(tmp_path / "journal") as journal, bound(tmp_path / "manager") as manager:
+        words = [sys.executable, "-c", DRIVER, str(tmp_path / "journal"), "watch", "--state-dir", str(box.state)]
+        env = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "manager"), "HOLDTOP_REFRESH": "0.2"}
+        with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as watch:
+            assert received(journal, "raised")["HOLDTOP_SEVERITY"] == "warning"
+            first = manager.recv(65536).decode().splitlines()
+            assert first[:2] == ["READY=1", "WATCHDOG=1"]
+            assert "gpu ghost" in first[2]
+            for _ in range(3):
+                assert manager.recv(65536).decode().startswith("WATCHDOG=1\nSTATUS=looked ")
+            assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
+            assert received(journal, "resolved")["PRIORITY"] == "5"
+            watch.send_signal(signal.SIGTERM)
+            until(lambda: manager.recv(65536) == b"STOPPING=1")
+            said = watch.communicate(timeout=20)[1]
+    assert watch.returncode == 0
+    assert [said.count(f"{state} warning ghost (gpu ") for state in ("raised", "resolved")] == [1, 1]
+
+
+def test_one_look_says_what_stands(tmp_path: Path) -> None:
+    box = ghost(tmp_path)
+    said = json.loads(box.verb("watch", "--once", "--json").stdout)
+    assert [flag["kind"] for flag in said["flags"]] == ["ghost"]
+    assert "at gpu ghost;" in said["looked_at"]
+    assert "\nwarning ghost (gpu " in box.verb("watch", "--once").stdout
+    assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
+    assert json.loads(box.verb("watch", "--once", "--json").stdout)["flags"] == []
