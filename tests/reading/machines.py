@@ -42,3 +42,34 @@ def fdinfo(client: int | None, pdev: str = "0000:c5:00.0", **regions: str) -> st
         lines.append(f"drm-client-id:\t{client}")
     lines += [f"drm-{name.replace('_', '-')}:\t{value}" for name, value in regions.items()]
     return "\n".join(lines) + "\n"
+
+
+#: A card under a name that a container might give it: its number is what counts.
+NODE = "/dev/shm/gpu0"
+#: In a mount namespace of its own, with what ``shown`` made laid over the real processes of those pids.
+_LAID = f"""
+mount -t tmpfs none /dev/shm
+mknod {NODE} c 226 128
+for shown in $(find "$1" -name fd); do
+    laid=${{shown#"$1"}}
+    mount --bind "$shown" "/proc$laid"
+    mount --bind "${{shown}}info" "/proc${{laid}}info"
+done
+shift
+exec "$@"
+"""
+
+
+def laid(directory: Path, *command: str) -> list[str]:
+    """The command, where the processes' descriptors are those of ``directory``. Needs root and unshare(1)."""
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _LAID, "sh", str(directory), *command]
+
+
+def shown(directory: Path, process: str, descriptors: Mapping[int, str]) -> None:
+    """What ``PID`` or ``PID/task/TID`` has open: the card with that fdinfo, and where there is none something else."""
+    base = directory / process
+    for folder in ("fd", "fdinfo"):
+        (base / folder).mkdir(parents=True)
+    for number, info in descriptors.items():
+        (base / "fd" / str(number)).symlink_to(NODE if info else "/dev/null")
+        (base / "fdinfo" / str(number)).write_text(info or "pos:\t0\n")

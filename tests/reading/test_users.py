@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,8 @@ from holdtop.model.attribution import attribute
 from holdtop.model.raw import Client
 from holdtop.sources import processes, users
 from holdtop.sources.roots import Roots
-from tests.reading.machines import fdinfo, stat_line, tree
+from tests.hold.lanes import until
+from tests.reading.machines import fdinfo, laid, shown, stat_line, tree
 
 KIB = 1024
 
@@ -149,6 +152,30 @@ def test_an_npu_is_another_resource(tmp_path: Path) -> None:
     found = users.scan(synthetic(tmp_path, {10: {3: ("/dev/accel/accel0", info)}})).users
     assert found[10].resources == frozenset({"npu"})
     assert [client.gtt_bytes for client in found[10].clients] == [None], "not reported is not zero"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs unshare: binds over /proc")
+def test_a_process_whose_first_thread_has_ended_is_still_a_user(tmp_path: Path) -> None:
+    """Its own directory shows no descriptor, and its memory looked as if only a reboot could free it."""
+    program = """
+import ctypes, threading
+thread = threading.Thread(target=input)
+thread.start()
+print(thread.native_id, flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        thread = int(process.stdout.readline())
+        until(lambda: (stat := processes.read_stat("/proc", process.pid)) and stat.state == "Z")
+        shown(tmp_path, f"{process.pid}/task/{thread}", {0: "", 3: fdinfo(7, resident_gtt="300 MiB")})
+        look = f"from tests.reading.test_users import *; print(held(Roots())[{process.pid}])"
+        command = laid(tmp_path, sys.executable, "-c", look)
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        process.communicate("\n")
+    assert (done.stdout, done.stderr) == (f"{300 * KIB**2}\n", "")
 
 
 def test_names_are_nothing_to_go_by(tmp_path: Path) -> None:

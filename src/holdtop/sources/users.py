@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import stat as modes
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
+from typing import TypeGuard
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
 from holdtop.sources import fdinfo, kfd
@@ -23,7 +24,7 @@ _MAJORS = {226: "gpu", 261: "npu"}
 #: By name: KFD has no number of its own (its major is allotted at boot), and so have an overlay's nodes.
 _NODES = (("/dev/dri/renderD", "gpu"), ("/dev/dri/card", "gpu"), ("/dev/accel/accel", "npu"))
 _KFD = "/dev/kfd"
-#: Where device nodes lie, in containers too.
+#: Where device nodes lie; containers rename them within.
 DEVICE_ROOTS = ("/dev/",)
 #: A recording without links: a user of the GPU if its fdinfo says so.
 _UNLINKED = "gpu?"
@@ -38,70 +39,94 @@ def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
     denied: set[int] = set()
     for name in listing(roots.proc) if pids is None else map(str, sorted(pids)):
         if name.isascii() and name.isdecimal():
-            stat = read_stat(roots.proc, int(name))
-            if stat is None or stat.kernel or stat.dead:
-                continue
+            pid = int(name)
             try:
-                user = _look_into(roots, stat)
+                user = _look_into(roots, pid)
             except PermissionError:
-                denied.add(stat.pid)
+                if _may_have_devices(read_stat(roots.proc, pid)):
+                    denied.add(pid)
             else:
                 if user is not None:
-                    users[stat.pid] = user
+                    users[pid] = user
     one_box = roots.live is (roots.sys == "/sys")  # a recording's pids mean nothing in the live table
     return Uses(users, frozenset(denied), time.monotonic(), kfd.used(roots.sys) if one_box and pids is None else {})
 
 
-def _look_into(roots: Roots, stat: Stat) -> DeviceUser | None:
-    """Raises ``PermissionError`` when this account may not."""
-    base = os.path.join(roots.proc, str(stat.pid))
-    if roots.overlay and os.path.isdir(laid_over := os.path.join(roots.overlay, str(stat.pid))):
+def _may_have_devices(stat: Stat | None) -> TypeGuard[Stat]:
+    return stat is not None and not stat.kernel and not stat.dead
+
+
+def _look_into(roots: Roots, pid: int) -> DeviceUser | None:
+    """Its links first: of most processes that is all. Raises ``PermissionError`` when this account may not."""
+    base = _shown(roots, pid)
+    before = read_stat(roots.proc, pid) if base else None
+    if base is None or not _may_have_devices(before):
+        return None
+    user = _user(base, before)
+    after = read_stat(roots.proc, pid)
+    return user if after and after.start_ticks == before.start_ticks else None  # another process by now
+
+
+def _shown(roots: Roots, pid: int) -> str | None:
+    """The directory in which a device of the process shows; ``None``: it has none.
+
+    A process whose first thread has ended shows no descriptor but in the directories of its other threads.
+    """
+    base = f"{roots.proc}/{pid}"
+    if roots.overlay and os.path.isdir(laid_over := os.path.join(roots.overlay, str(pid))):
         base = laid_over
-    recorded = base != f"/proc/{stat.pid}"
+    devices = _devices(base)
+    if devices is None:
+        threads = (f"{base}/task/{thread}" for thread in listing(f"{base}/task"))
+        return next(filter(_devices, threads), None)
+    return base if devices else None
+
+
+def _user(base: str, stat: Stat) -> DeviceUser | None:
     resources: set[str] = set()
     clients: dict[tuple[str, str], Client] = {}
-    for number in _descriptors(base):
-        kind = _kind(f"{base}/fd/{number}", recorded)
-        client = _client(f"{base}/fdinfo/{number}", stat.pid) if kind else None
+    for number, kind in sorted((_devices(base) or {}).items()):
+        client = _client(f"{base}/fdinfo/{number}", stat.pid)
         if client is not None:
             clients[client.key] = merge(clients.get(client.key), client)
-        if kind and (client or kind != _UNLINKED):
+        if client or kind != _UNLINKED:
             resources.add(kind.removesuffix("?"))
-    if not resources:
-        return None
-    again = read_stat(roots.proc, stat.pid)
-    if again is None or again.start_ticks != stat.start_ticks:
-        return None  # another process by now
-    return DeviceUser(stat.pid, stat.start_ticks, frozenset(resources), tuple(clients.values()))
+    return DeviceUser(stat.pid, stat.start_ticks, frozenset(resources), tuple(clients.values())) if resources else None
 
 
-def _descriptors(base: str) -> Iterator[str]:
-    for folder in ("fd", "fdinfo"):  # a recording may have fdinfo alone
+def _devices(base: str) -> dict[str, str] | None:
+    """Descriptors that lead to a device, with its kind; ``None`` when there is no descriptor at all."""
+    recorded = not base.startswith("/proc/")
+    for folder in ("fd", "fdinfo") if recorded else ("fd",):  # a recording may have fdinfo alone
         try:
-            names = os.listdir(f"{base}/{folder}")
+            links = os.open(f"{base}/{folder}", os.O_RDONLY | os.O_DIRECTORY)
         except PermissionError:
             raise
         except OSError:
             continue
-        yield from sorted(filter(str.isdecimal, names), key=int)
-        return
+        try:
+            kinds = {number: _kind(number, recorded, links) for number in os.listdir(links)}
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ends
+        finally:
+            os.close(links)
+        return {number: kind for number, kind in kinds.items() if kind} if kinds else None
+    return None
 
 
-def _kind(link: str, recorded: bool) -> str | None:
-    """``gpu`` or ``npu`` when the descriptor leads to such a device."""
+def _kind(link: str, recorded: bool, folder: int | None = None) -> str | None:
+    """``gpu`` or ``npu`` when the descriptor leads to such a device. ``folder``: what ``link`` is relative to."""
     try:
-        target = os.readlink(link)
+        target = os.readlink(link, dir_fd=folder)
     except PermissionError:
         raise
     except OSError:
-        return _UNLINKED if recorded and not os.path.lexists(link) else None
-    if not target.startswith("/"):
-        return None  # a socket, a pipe
-    if not recorded and not target.startswith(DEVICE_ROOTS):
-        return None  # a look at a foreign file could hang on its file system; containers rename within /dev
+        return _UNLINKED if recorded else None
+    if not target.startswith("/" if recorded else DEVICE_ROOTS):
+        return None  # a socket, a pipe; or a file, at which a look could hang on its file system
     by_name = "gpu" if target == _KFD else next((kind for node, kind in _NODES if target.startswith(node)), None)
     try:
-        status = os.stat(link)
+        status = os.stat(link, dir_fd=folder)
     except OSError:
         return by_name
     if by_name and (recorded or target == _KFD):
