@@ -27,6 +27,7 @@ VERBS = {
     "evict": "remove a ticket from the queue",
     "recover": "free a ghost's token",
     "audit": "operators' acts, and whether the record is whole",
+    "state": "one queue for several accounts: init, check, shims, migrate",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
 #: The verbs that run a payload.

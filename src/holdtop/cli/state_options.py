@@ -1,0 +1,28 @@
+"""The options of ``holdtop state``; apart, so that ``--help`` loads no more than this."""
+
+from __future__ import annotations
+
+import argparse
+
+from holdtop.hold.places import DEFAULT_STATE_DIR
+
+#: The group that owns the hold state and nothing else.
+DEFAULT_GROUP = "fleethold"
+
+
+def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--state-dir", default=DEFAULT_STATE_DIR, metavar="DIR", help=f"default {DEFAULT_STATE_DIR}")
+    add("--json", action="store_true", help="one JSON object on stdout")
+    if part in ("init", "check"):
+        add("--group", default=DEFAULT_GROUP, metavar="NAME", help=f"who may queue (default {DEFAULT_GROUP})")
+    if part == "init":
+        add("--user", action="append", default=[], metavar="NAME", help="a member; once for each")
+        add("--migrate-from", action="append", default=[], metavar="HOME", help="move the state of this home in, too")
+    if part == "shims":
+        add("--user", required=True, metavar="NAME", help="whose gpu-hold and npu-hold")
+    if part == "migrate":
+        add("--from", required=True, dest="homes", action="append", metavar="HOME", help="whose state")
+    if part != "check":
+        add("--dry-run", action="store_true", help="show what would be done, and do nothing")
+        add("--yes", action="store_true", help="do not ask; without a terminal nothing is done otherwise")
