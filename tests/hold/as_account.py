@@ -18,22 +18,26 @@ import sys
 import jeepney.io.blocking  # type: ignore[import-untyped]
 
 import holdtop.hold
+import holdtop.host
 import holdtop.payload
 from holdtop import config
-from holdtop.cli import main, run
+from holdtop.cli import main, run, state, state_init, state_steps
 
 PR_SET_DUMPABLE = 4
 
-for package in (holdtop.hold, holdtop.payload):
+for package in (holdtop.hold, holdtop.payload, holdtop.host):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 assert run
+assert state
+assert state_init
+assert state_steps
 assert config
 assert jeepney.io.blocking
 codecs.lookup("ascii")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     # What is loaded late: by the parser, and by a verb that only looks.
-    main.main(sys.argv[4:] if sys.argv[4] == "status" else ["run", "--help"])
+    main.main(sys.argv[4:] if sys.argv[4] == "status" else [sys.argv[4], "--help"])
 
 uid = int(sys.argv[1])
 os.setgroups([int(group) for group in sys.argv[2].split(",") if group])

@@ -29,6 +29,7 @@ VERBS = {
     "watch": "tell what is wrong, once each, and when it is over",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
+    "state": "one queue for several accounts: init",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
 #: The verbs that run a payload.

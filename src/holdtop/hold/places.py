@@ -146,8 +146,22 @@ def _beside(places: Places) -> list[Places]:
         found = {name.lower() for name in found if name == name.upper()}
     known = sorted(name for name in found if name != "all" and RESOURCE_FORM.fullmatch(name))
     if places.rule == "home":
-        return [_at_home(name, {"HOME": directory}) for name in known]
+        return [_home_places(name, directory, {}) for name in known]
     return [_in_state_dir(name, directory, places.rule, {}) for name in known]
+
+
+def of_home(home: str) -> list[Places]:
+    """Every resource that has state right in this home, whoever it belongs to: for those that look at all accounts."""
+    return [one for one in _beside(_home_places("gpu", home, {})) if _present(one)]
+
+
+def of_state_dir(directory: str) -> list[Places]:
+    """Every resource that has state in this shared directory."""
+    return [one for one in _beside(_in_state_dir("gpu", directory, "flag", {})) if _present(one)]
+
+
+def _present(places: Places) -> bool:
+    return os.path.lexists(places.queue_path) or os.path.lexists(places.token_path)
 
 
 def ensure(places: Places) -> Dir:
@@ -245,6 +259,10 @@ def _at_home(resource: str, environ: Mapping[str, str]) -> Places:
             f"HOME is {home}, which belongs to {name}, not to you (uid {os.geteuid()}): "
             "a queue there would be a second one; name the shared one with --state-dir or ONEBIT_HOLD_DIR"
         )
+    return _home_places(resource, home, environ)
+
+
+def _home_places(resource: str, home: str, environ: Mapping[str, str]) -> Places:
     upper, home = resource.upper(), os.path.abspath(home)
     lock = os.path.join(home, "npu.lock") if resource == LOCKED_RESOURCE else None
     lock = environ.get("HW_GATE_LOCK") or lock if lock else None

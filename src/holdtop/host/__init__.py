@@ -1,1 +1,1 @@
-"""The box around the holds: what is wrong with its set-up, and what else may be asked about it."""
+"""The box around the holds: the shared state directory, who may write what, and what is wrong with the set-up."""

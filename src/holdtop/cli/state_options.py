@@ -1,0 +1,21 @@
+"""The options of ``holdtop state``; apart, so that ``--help`` loads no more than this."""
+
+from __future__ import annotations
+
+import argparse
+
+from holdtop.hold.places import DEFAULT_STATE_DIR
+
+#: The group that owns the hold state and nothing else.
+DEFAULT_GROUP = "fleethold"
+
+
+def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--state-dir", default=DEFAULT_STATE_DIR, metavar="DIR", help=f"default {DEFAULT_STATE_DIR}")
+    add("--json", action="store_true", help="one JSON object on stdout")
+    if part == "init":
+        add("--group", default=DEFAULT_GROUP, metavar="NAME", help=f"who may queue (default {DEFAULT_GROUP})")
+        add("--user", action="append", default=[], metavar="NAME", help="a member; once for each")
+    add("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    add("--yes", action="store_true", help="do not ask; without a terminal nothing is done otherwise")

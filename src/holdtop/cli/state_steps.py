@@ -1,0 +1,56 @@
+"""What the changing parts of ``holdtop state`` share: the steps shown, the question, the steps done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+
+from holdtop.errors import HoldError, RefusedError
+from holdtop.host.values import Step, carry_out
+from holdtop.render import clean
+
+
+def state_dir(args: argparse.Namespace) -> str:
+    return os.path.abspath(str(args.state_dir))
+
+
+def change(args: argparse.Namespace, plan: Callable[[], list[Step]]) -> int:
+    """Plan, ask, do. Raises ``RefusedError``, also for what a hold would call its own failure."""
+    if os.geteuid() != 0:
+        raise RefusedError(f"holdtop state {args.part} changes what only root may: sudo holdtop state {args.part} …")
+    try:
+        steps = plan()
+        done: list[str] = []
+        if not args.dry_run and steps:
+            _confirm(args, steps)
+            carry_out(steps, lambda text: _told(args, text, done))
+    except HoldError as error:
+        raise RefusedError(str(error)) from error
+    if args.json:
+        told = {"schema": 1, "dry_run": args.dry_run, "steps": [step.text for step in steps], "done": done}
+        print(json.dumps(told))
+    elif args.dry_run:
+        print("\n".join(clean(step.text) for step in steps) or "nothing is to be done")
+    elif not steps:
+        print("nothing was to be done")
+    return 0
+
+
+def _told(args: argparse.Namespace, text: str, done: list[str]) -> None:
+    done.append(text)
+    if not args.json:
+        print(clean(text), flush=True)
+
+
+def _confirm(args: argparse.Namespace, steps: list[Step]) -> None:
+    if args.yes:
+        return
+    if not sys.stdin or not sys.stdin.isatty():
+        raise RefusedError("without a terminal nobody can be asked: give --yes, or --dry-run to look only")
+    print("\n".join(clean(step.text) for step in steps), file=sys.stderr)
+    print("do this? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise RefusedError("not confirmed: nothing was done")
