@@ -134,7 +134,7 @@ def test_refused_while_a_shell_lane_waits_in_a_home(two: PrivateBox) -> None:
 def test_refused_while_an_account_has_a_tool_that_knows_its_home_only(two: PrivateBox, path: str) -> None:
     name = path.split("/")[2]
     two.write(path, OLD_TOOL, name, 0o755)
-    assert f"holdtop state shims --user {name}" in refused(two)
+    assert f"{path}, which {name} would run" in refused(two)
     two.write(path, OLD_TOOL.replace("$HOME/GPU-TOKEN", f"{DEFAULT_STATE_DIR}/gpu-token"), name, 0o755)
     init(two)
 

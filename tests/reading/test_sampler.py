@@ -47,8 +47,19 @@ def let_go(path: str) -> None:
     os.close(fd)
 
 
+#: Those that ran before: a read that hung in another file's test may have left its box behind.
+earlier: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _know_earlier() -> None:
+    earlier.clear()
+    earlier.update(threading.enumerate())
+
+
 def own_threads() -> list[str]:
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("holdtop"))
+    found = set(threading.enumerate()) - earlier
+    return sorted(thread.name for thread in found if thread.name.startswith("holdtop"))
 
 
 def run(sampler: Sampler, enough: Callable[[], bool]) -> None:
