@@ -1,0 +1,93 @@
+"""What a runner is to be, checked as a whole before anything is written."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass, field
+
+from holdtop.errors import UsageError
+from holdtop.hold.places import DEFAULT_STATE_DIR
+from holdtop.host.runner import quoting, sizes
+from holdtop.host.runner.sizes import Size
+
+#: Units of ours begin so: by it the box's runners are found again.
+PREFIX = "holdtop-runner-"
+#: What systemd gives a service that names no PATH (systemd.exec(5)).
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+#: Variables that the unit sets by itself, or that would send a job to a queue of its own.
+_OWN = {"PATH", "HOME", "USER", "ONEBIT_HOLD_DIR", "LD_PRELOAD"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One runner. Raises ``UsageError`` when it could not be written down as it is meant."""
+
+    name: str = "main"
+    user: str = "ghrunner"
+    home: str = "/var/lib/ghrunner"
+    memory_max: Size = field(default_factory=lambda: sizes.parse("48G"))
+    #: ``None``: left out (of ``infinity`` and of a percentage no 90 % can be written down).
+    memory_high: Size | None = None
+    #: Directories of shared tools, before systemd's own.
+    path_dirs: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    #: Where the hold's state lives; ``None``: this runner's jobs hold nothing that others hold.
+    state_dir: str | None = DEFAULT_STATE_DIR
+    #: A unit of the system's manager; else of a user's, who is the account then.
+    system: bool = True
+
+    def __post_init__(self) -> None:
+        quoting.check_unit_name(self.name)
+        quoting.check_account(self.user, "--user")
+        quoting.check_path(self.home, "--home")
+        if self.system:
+            _check_own(self.user, self.home)
+        sizes.check_order(self.memory_high, self.memory_max)
+        for path in self.path_dirs:
+            if ":" in quoting.check_path(path, "--path-dir"):
+                raise UsageError(f"--path-dir: {path!r}: a colon ends a part of PATH")
+        for key, text in self.environment:
+            quoting.assignment(f"{key}={text}", "--env")
+            if key in _OWN:
+                raise UsageError(f"--env {key}: the unit sets it itself (--path-dir, --home, --user, --state-dir)")
+        if self.state_dir is not None:
+            quoting.check_path(self.state_dir, "--state-dir")
+
+    @property
+    def unit(self) -> str:
+        return f"{PREFIX}{self.name}.service"
+
+    @property
+    def directory(self) -> str:
+        """Where the vendor's files lie; one of its own for each runner of the account."""
+        return os.path.join(self.home, f"runner-{self.name}")
+
+    @property
+    def program(self) -> str:
+        return os.path.join(self.directory, "bin", "runsvc.sh")
+
+    @property
+    def path(self) -> str:
+        return ":".join((*self.path_dirs, *SYSTEM_PATH))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment that the unit gives, in its order; what a user names comes last and wins."""
+        state = {}
+        if self.state_dir is not None:
+            state = {"ONEBIT_HOLD_DIR": self.state_dir, "HW_GATE_LOCK": os.path.join(self.state_dir, "npu.lock")}
+        return {"PATH": self.path, **state, **dict(self.environment)}
+
+
+def own_account() -> tuple[str, str]:
+    """Name and home of whoever runs this: a unit of a user's manager runs as nobody else."""
+    entry = pwd.getpwuid(os.geteuid())
+    return entry.pw_name, entry.pw_dir
+
+
+def _check_own(user: str, home: str) -> None:
+    if user in ("root", "nobody"):
+        raise UsageError(f"--user {user}: unreviewed jobs need an account of their own")
+    if home in ("/", "/root", "/home"):
+        raise UsageError(f"--home {home}: a runner needs a directory of its own")
