@@ -119,9 +119,22 @@ def identity(pid: int) -> Identity:
     return stat.identity
 
 
+def stop_both(supervisor: int, keeper: int) -> None:
+    """Each continues the other when it finds it stopped: only once both are stopped, both stay so."""
+
+    def both() -> bool:
+        for pid in (supervisor, keeper):
+            os.kill(pid, signal.SIGSTOP)
+        return all(
+            (stat := read_stat(pid)) is not None and stat.state == "T" for pid in (supervisor, keeper, supervisor)
+        )
+
+    until(both)
+
+
 def kill_both(supervisor: subprocess.Popen[Any], keeper: int) -> None:
-    """The keeper is stopped first, so that neither sees the other die."""
-    os.kill(keeper, signal.SIGSTOP)
+    """Both are stopped first, so that neither sees the other die."""
+    stop_both(supervisor.pid, keeper)
     supervisor.kill()
     os.kill(keeper, signal.SIGKILL)
     supervisor.wait(10)

@@ -17,7 +17,7 @@ from holdtop.payload.ending import UNSEEN, Bounds, Ending
 from holdtop.payload.members import Scope
 from holdtop.payload.process import is_alive, read_stat
 from tests.hold.groups import group, inside, own
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, identity, kill_both, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, identity, kill_both, sleepers, stop_both, until
 from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
 from tests.hold.test_deaths import line, patched
 from tests.hold.unkillable import finally_ended, freezer, set_uid_helper
@@ -30,12 +30,6 @@ SOON = ("--grace", "0.3", "--survive-wait", "0.3")
 def record(state: Box, ticket: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((state.queue / ".record" / f"{ticket}.json").read_text())
     return found
-
-
-def stop_both(supervisor: int, keeper: int) -> None:
-    """Neither has the time to continue the other."""
-    os.kill(supervisor, signal.SIGSTOP)
-    os.kill(keeper, signal.SIGSTOP)
 
 
 def test_a_stopped_hold_is_continued_by_the_next_in_line(state: Box) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdtop.payload.process import ProcessTable, read_stat
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, stop_both, until
 from tests.hold.test_accounts import ONE, as_account, said, shared
 
 __all__ = ["shared"]
@@ -74,7 +74,7 @@ def test_a_root_that_stops_itself_is_continued(state: Box) -> None:
 
 
 def by_both(supervisor: int, keeper: int) -> None:
-    os.kill(keeper, signal.SIGSTOP)  # so that neither sees the other die
+    stop_both(supervisor, keeper)
     os.kill(supervisor, signal.SIGKILL)
     os.kill(keeper, signal.SIGKILL)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdtop.payload.process import Identity, is_alive, read_stat
-from tests.hold.lanes import NAP, Box, ended, identity, until
+from tests.hold.lanes import NAP, Box, ended, identity, kill_both, until
 from tests.hold.unkillable import Freezer, freezer, frozen_files
 
 STEADY = ("--grace", "0.5", "--survive-wait", "1.5")
@@ -155,10 +153,7 @@ def test_a_ghosts_unkillable_leftover_counts_as_a_survivor(state: Box, policy: s
         started = state.until_running()
         root = identity(started["root_pid"])
         ice.freeze(root.pid)
-        os.kill(started["keeper_pid"], signal.SIGSTOP)
-        lane.kill()
-        os.kill(started["keeper_pid"], signal.SIGKILL)
-        lane.wait()
+        kill_both(lane, started["keeper_pid"])
         options = [*STEADY, "--after-survivor", policy, "-w", "8"]
         status, errors = ended(state.run("true", options=options))
         assert status == (121 if policy == "wait" else 125)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdtop.payload.process import Stat, is_alive, read_stat
-from tests.hold.lanes import NAP, Box, ended, identity, sleepers, until
+from tests.hold.lanes import NAP, Box, ended, identity, sleepers, stop_both, until
 from tests.hold.test_resist import flags
 from tests.hold.unkillable import UNREAPING, VFORK, ZOMBIE_LEADER, python
 
@@ -154,7 +154,7 @@ def test_a_holder_that_nobody_reaps_is_dead(state: Box) -> None:
     """Both processes of the hold are killed, and the supervisor's parent does not wait for it."""
     lane = state.run("sleep", NAP, stderr=subprocess.DEVNULL)
     started: dict[str, Any] = state.until_running()
-    os.kill(started["keeper_pid"], signal.SIGSTOP)
+    stop_both(lane.pid, started["keeper_pid"])
     lane.kill()
     os.kill(started["keeper_pid"], signal.SIGKILL)
     until(lambda: stat_of(lane.pid).dead)

@@ -15,7 +15,7 @@ from holdtop.hold import stop
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
 from holdtop.payload.containment import NoScopes, possible
-from tests.hold.lanes import HOLDTOP, NAP, Box, ended, sleepers, until
+from tests.hold.lanes import HOLDTOP, NAP, Box, ended, kill_both, sleepers, until
 
 STUBBORN = f"""
 sh -c 'trap "" TERM; sleep {NAP}' &
@@ -242,10 +242,7 @@ def test_both_killed_is_a_ghost_that_the_next_waiter_recovers(state: Box) -> Non
     lane = state.run("sh", "-c", f"setsid sleep {NAP} & sleep {NAP}", stderr=subprocess.DEVNULL)
     started = state.until_running()
     until(lambda: len(sleepers()) >= 2)
-    os.kill(started["keeper_pid"], signal.SIGSTOP)
-    os.kill(lane.pid, signal.SIGKILL)
-    os.kill(started["keeper_pid"], signal.SIGKILL)
-    lane.wait(10)
+    kill_both(lane, started["keeper_pid"])
     assert state.token.exists()
     assert len(sleepers()) >= 2
     status, errors = ended(state.run("true", options=["--grace", "0.5"]), 20)

@@ -37,7 +37,7 @@ from tests.hold.forged import (
     token_data,
     write,
 )
-from tests.hold.lanes import NAP, Box, ended, identity, kill_both, sleepers, until
+from tests.hold.lanes import NAP, Box, ended, identity, kill_both, sleepers, stop_both, until
 from tests.hold.test_accounts import ONE, OTHER, as_account, said, shared
 
 __all__ = ["shared"]
@@ -156,8 +156,7 @@ def test_cannot_make_a_living_hold_dead(shared: Box) -> None:
     lane = as_account(ONE, shared, "run", "--grace", "0.5", "--", "sleep", NAP)
     started = shared.until_running()
     keeper, supervisor = started["keeper_pid"], lane.pid
-    os.kill(keeper, signal.SIGSTOP)
-    os.kill(supervisor, signal.SIGSTOP)
+    stop_both(supervisor, keeper)
     there = tickets.decode((shared.queue / started["ticket"]).read_bytes())
 
     def forge() -> None:

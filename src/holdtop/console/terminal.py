@@ -21,7 +21,7 @@ from typing import Any
 #: Seconds that an orderly end may take.
 PATIENCE = 1.3
 #: Seconds for the last writes to a terminal that may take none.
-_LAST_WRITES = 0.3
+_LAST_WRITES = 0.6
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 #: Paste, wrap, in-band resize, mouse (four ways), keyboard protocol, alternate screen, cursor, focus, colours.
@@ -89,9 +89,13 @@ class Leaving:
     def _insist(self) -> None:
         if self._done.wait(PATIENCE):
             return
-        for last in (self._restore, self._last):  # either may hang: on a stopped terminal, a dead file system
-            threading.Thread(target=last, daemon=True).start()
-        time.sleep(_LAST_WRITES)
+        # Either may hang: on a stopped terminal, a dead file system.
+        writers = [threading.Thread(target=last, daemon=True) for last in (self._restore, self._last)]
+        for writer in writers:
+            writer.start()
+        end = time.monotonic() + _LAST_WRITES
+        for writer in writers:
+            writer.join(max(0.0, end - time.monotonic()))
         os._exit(128 + (self.signal or signal.SIGTERM))
 
     def _restore(self) -> None:
