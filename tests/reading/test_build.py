@@ -82,6 +82,13 @@ def test_another_cards_memory_is_not_in_this_cards_ledger() -> None:
     assert build(raw(uses=uses(user(502, 40 * GIB), other)), None).memory.other_bytes == 0
 
 
+def test_clients_count_on_a_card_whose_address_is_not_known() -> None:
+    """A partial recording, or a container that shows no ``uevent``: it is the only card that they can be on."""
+    nameless = replace(views.BUSY, pci_address="unknown-card1")
+    memory = build(raw(devices=(nameless,)), None).memory
+    assert (memory.payload_bytes, memory.unattributed_bytes) == (40 * GIB, 14 * MIB)
+
+
 def test_unknown_is_not_zero() -> None:
     """A client whose fdinfo names no memory: the sum with it is not known either."""
     assert payload(build(raw(uses=uses(user(502, None))), None)).gtt_bytes is None

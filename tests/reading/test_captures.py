@@ -8,6 +8,7 @@ import pytest
 
 from holdtop.model.values import Snapshot
 from holdtop.sampler import look_once
+from holdtop.sources import users
 from tests.reading.machines import CAPTURES, KEPT, recorded
 
 GIB = 1024**3
@@ -153,6 +154,14 @@ RIGHT: dict[str, dict[str, float | str | None]] = {
 }
 
 
+#: The one client of each recorded descriptor: its card, resident bytes of GTT and VRAM, the NPU's bytes.
+CLIENTS: dict[str, tuple[str, int | None, int | None, int | None]] = {
+    "fdinfo-llama-server": ("", 25258000 * 1024, 5348 * 1024, None),
+    "fdinfo-before-6.5": ("0000:08:00.0", 8192 * 1024, 2068 * 1024, None),
+    "npu-fdinfo-zeroes": ("0000:c5:00.1", None, None, None),  # that driver says 0 whatever is in use
+}
+
+
 def look(name: str, state: Path) -> Snapshot:
     return look_once(state_dir=str(state), roots=recorded(name))
 
@@ -172,9 +181,17 @@ def test_right_answers(name: str, tmp_path: Path) -> None:
             assert snapshot.readings[key].value == right, key
 
 
+@pytest.mark.parametrize("name", CLIENTS)
+def test_right_clients(name: str) -> None:
+    (user,) = users.scan(recorded(name)).users.values()
+    (client,) = user.clients
+    assert (client.key[0], client.gtt_bytes, client.vram_bytes, client.npu_bytes) == CLIENTS[name]
+    assert user.resources == {"npu" if client.npu else "gpu"}
+
+
 def test_every_recording_is_used_and_named() -> None:
     trees = {path.parent for root in (CAPTURES, KEPT) for path in root.glob("*/SOURCE")}
-    assert {tree.name for tree in trees} == {*RIGHT, "dgpu-suspended", "fdinfo-llama-server"}
+    assert {tree.name for tree in trees} == {*RIGHT, *CLIENTS, "dgpu-suspended"}
     for tree in trees:
         assert len((tree / "SOURCE").read_text().splitlines()) == 1
 

@@ -51,7 +51,7 @@ def test_a_client_is_counted_once_on_the_whole_box(tmp_path: Path) -> None:
             10: {
                 3: (RENDER, seven),
                 4: (RENDER, seven + "garbage\n"),
-                5: (RENDER, fdinfo(8, resident_gtt="1073741824", shared_gtt="0").rstrip("\n")),
+                5: (RENDER, fdinfo(8, total_gtt="1073741824", shared_gtt="0").rstrip("\n")),
             },
             11: {3: (RENDER, seven)},
         },
@@ -120,6 +120,18 @@ def test_kfd_takes_nothing_away_and_counts_nothing_twice(tmp_path: Path) -> None
         frozenset({"gpu", "npu"}),
     )
     assert {pid: found[pid].gtt_bytes for pid in (11, 12)} == {11: 0, 12: 4 * KIB}
+
+
+def test_a_clients_larger_figure_counts_of_each_kind(tmp_path: Path) -> None:
+    """Its descriptors were read at different instants, in one process and in two."""
+    sizes = [NPU + f"drm-total-memory:\t{kib} KiB\n" for kib in (8, 4, 12)]
+    accel = "/dev/accel/accel0"
+    fds = {10: {3: (accel, sizes[1]), 4: (accel, sizes[0])}, 11: {3: (accel, sizes[2])}}
+    roots = synthetic(tmp_path, fds)
+    scanned = users.scan(roots)
+    assert [client.npu_bytes for client in scanned.users[10].clients] == [8 * KIB]
+    found = attribute(scanned, processes.scan(roots.proc).stats, {})
+    assert {pid: one.npu_bytes for pid, one in found.items()} == {10: 12 * KIB, 11: 0}
 
 
 NPU = "drm-driver:\tamdxdna_accel_driver\ndrm-client-id:\t3\ndrm-pdev:\t0000:c5:00.1\n"

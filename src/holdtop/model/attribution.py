@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from holdtop.model.raw import Client, Stat, Uses
+from holdtop.model.raw import Client, DeviceUser, Stat, Uses
 
 _KEEPERS = frozenset({"systemd", "systemd-logind", "init"})
 
@@ -52,23 +52,35 @@ def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | N
         for client in user.clients:
             claim = (stats[pid].name not in _KEEPERS, client.descriptors, -pid)
             owners[client.key] = max(owners.get(client.key, claim), claim)
-            best[client.key] = _larger(best.get(client.key, client), client)
+            known = best.get(client.key)
+            best[client.key] = known.merged(client) if known else client
     held = {}
     for pid, user in users.items():
         own = tuple(best[client.key] for client in user.clients if owners[client.key][2] == -pid)
-        held[pid] = _held(user.resources, own)
+        held[pid] = _held(user.resources, own, npu_silent=_npu_silent(user))
     unsaid = (pid for pid in uses.kfd if _unsaid(pid, uses, held, stats))
     by_kfd = {pid: _by_kfd(pid, uses.kfd[pid], pools, held.get(pid)) for pid in unsaid}
     return held | by_kfd
 
 
-def _held(resources: frozenset[str], own: tuple[Client, ...], source: Literal["fdinfo", "kfd"] = "fdinfo") -> Held:
+def _npu_silent(user: DeviceUser) -> bool:
+    """Its driver says nothing of its clients, as the first one in the kernel did."""
+    return "npu" in user.resources and not any(client.npu for client in user.clients)
+
+
+def _held(
+    resources: frozenset[str],
+    own: tuple[Client, ...],
+    source: Literal["fdinfo", "kfd"] = "fdinfo",
+    *,
+    npu_silent: bool,
+) -> Held:
     cards, npus = [one for one in own if not one.npu], [one for one in own if one.npu]
     return Held(
         resources,
         total(client.gtt_bytes for client in cards),
         total(client.vram_bytes for client in cards),
-        None if "npu" in resources and not npus else total(client.npu_bytes for client in npus),
+        None if npu_silent else total(client.npu_bytes for client in npus),
         own,
         source,
     )
@@ -90,11 +102,8 @@ def _by_kfd(pid: int, used: Mapping[str, int], pools: Mapping[str, str | None], 
         for card, size in used.items()
     )
     npus = tuple(client for client in other.clients if client.npu) if other else ()
-    return _held((other.resources if other else frozenset()) | {"gpu"}, (*clients, *npus), "kfd")
-
-
-def _larger(one: Client, other: Client) -> Client:
-    return max(one, other, key=lambda client: (client.gtt_bytes or 0) + (client.vram_bytes or 0))
+    resources = (other.resources if other else frozenset()) | {"gpu"}
+    return _held(resources, (*clients, *npus), "kfd", npu_silent=other is not None and other.npu_bytes is None)
 
 
 def total(sizes: Iterable[int | None]) -> int | None:

@@ -6,12 +6,14 @@ The seam exists so that a live box, a recorded tree and a test feed the same pur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdtop.hold.view import QueueView
 from holdtop.model.values import Device, Reading
 
 MIB = 1024**2
+#: How the name of a device begins whose PCI address is not known.
+NAMELESS = "unknown-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,24 @@ class Client:
     descriptors: int = 1
 
     def of(self, pci_address: str) -> bool:
-        """Whether it is that card's; older kernels name no card."""
-        return self.key[0] in (pci_address, "", "amdgpu")
+        """Whether it is that card's; older kernels name no card, and a card whose address is not known no client."""
+        return self.key[0] in (pci_address, "", "amdgpu") or pci_address.startswith(NAMELESS)
+
+    def merged(self, other: Client) -> Client:
+        """Two descriptors of one client, which were read at two instants: the larger figures count."""
+        return replace(
+            self,
+            gtt_bytes=_larger(self.gtt_bytes, other.gtt_bytes),
+            vram_bytes=_larger(self.vram_bytes, other.vram_bytes),
+            gtt_shared_bytes=max(self.gtt_shared_bytes, other.gtt_shared_bytes),
+            vram_shared_bytes=max(self.vram_shared_bytes, other.vram_shared_bytes),
+            npu_bytes=_larger(self.npu_bytes, other.npu_bytes),
+            descriptors=self.descriptors + other.descriptors,
+        )
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((size for size in (one, other) if size is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

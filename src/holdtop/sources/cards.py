@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from holdtop.model.raw import NAMELESS
 from holdtop.sources import kfd
 from holdtop.sources.files import listing, read_text
 
@@ -60,7 +61,7 @@ def _chips_alone(sys: str) -> Iterator[Card]:
     chips = os.path.join(sys, "class/hwmon")
     for name in listing(chips):
         if read_text(os.path.join(chips, name, "name")) == "amdgpu":
-            yield Card(f"unknown-{name}", "apu", os.path.join(chips, name, "device"), chips)
+            yield Card(f"{NAMELESS}{name}", "apu", os.path.join(chips, name, "device"), chips)
 
 
 def _npus(sys: str) -> Iterator[Card]:
@@ -78,7 +79,7 @@ def _address(path: str, name: str) -> str:
         if key == "PCI_SLOT_NAME" and PCI.fullmatch(value):
             return value
     target = os.path.basename(path)
-    return target if PCI.fullmatch(target) else f"unknown-{name}"
+    return target if PCI.fullmatch(target) else f"{NAMELESS}{name}"
 
 
 def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:

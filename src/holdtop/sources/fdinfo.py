@@ -1,6 +1,7 @@
 """Parse ``/proc/PID/fdinfo/FD`` of a DRM descriptor (https://docs.kernel.org/gpu/drm-usage-stats.html).
 
-Kernels differ: ``drm-resident-REGION`` where it is, else ``drm-memory-REGION``, else the "gtt mem" of before 5.19.
+Kernels differ: ``drm-resident-REGION`` where it is, else ``drm-memory-REGION``, else the "gtt mem" of before 5.19;
+``drm-total-REGION``, which counts what has no pages yet, where nothing else is said.
 A size has the unit KiB or MiB, or none and is bytes then. The NPU's driver comes in three forms: it says nothing; it
 has one region "memory", which an early driver leaves at zero; or it counts its buffers by their origin.
 """
@@ -60,7 +61,7 @@ def _facts(data: bytes) -> Mapping[str, str]:
 
 
 def _region(facts: Mapping[str, str], region: str) -> int | None:
-    for key in (f"drm-resident-{region}", f"drm-memory-{region}", f"{region} mem"):
+    for key in (f"drm-resident-{region}", f"drm-memory-{region}", f"{region} mem", f"drm-total-{region}"):
         if (found := size(facts.get(key, ""))) is not None:
             return found
     return None

@@ -59,9 +59,10 @@ def read_stat(proc: str, pid: int) -> Stat | None:
 
 
 def _recorded(proc: str, pid: int) -> Stat | None:
-    """A recorded process of which only the name was kept: nothing but pid and name is known."""
-    name = read_text(f"{proc}/{pid}/comm")
-    return Stat(pid, 0, 0, name, "?", 1, 0, None, None) if name else None
+    """A recorded process without a stat line: its pid is known, and its name if that was kept."""
+    if not os.path.isdir(f"{proc}/{pid}"):
+        return None
+    return Stat(pid, 0, 0, read_text(f"{proc}/{pid}/comm") or "?", "?", 1, 0, None, None)
 
 
 def scan(proc: str) -> Table:

@@ -11,7 +11,6 @@ import os
 import stat as modes
 import time
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TypeGuard
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
@@ -26,8 +25,8 @@ _NODES = (("/dev/dri/renderD", "gpu"), ("/dev/dri/card", "gpu"), ("/dev/accel/ac
 _KFD = "/dev/kfd"
 #: Where device nodes lie; containers rename them within.
 DEVICE_ROOTS = ("/dev/",)
-#: A recording without links: a user of the GPU if its fdinfo says so.
-_UNLINKED = "gpu?"
+#: A recording without links: a user of what its fdinfo names.
+_UNLINKED = "?"
 
 
 def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
@@ -88,9 +87,12 @@ def _user(base: str, stat: Stat) -> DeviceUser | None:
     for number, kind in sorted((_devices(base) or {}).items()):
         client = _client(f"{base}/fdinfo/{number}", stat.pid)
         if client is not None:
-            clients[client.key] = merge(clients.get(client.key), client)
-        if client or kind != _UNLINKED:
-            resources.add(kind.removesuffix("?"))
+            known = clients.get(client.key)
+            clients[client.key] = known.merged(client) if known else client
+        if kind != _UNLINKED:
+            resources.add(kind)
+        elif client:
+            resources.add("npu" if client.npu else "gpu")
     return DeviceUser(stat.pid, stat.start_ticks, frozenset(resources), tuple(clients.values())) if resources else None
 
 
@@ -139,21 +141,3 @@ def _client(path: str, pid: int) -> Client | None:
         return fdinfo.parse(read(path), pid)
     except OSError:
         return None
-
-
-def merge(one: Client | None, other: Client) -> Client:
-    """Two descriptors of one client are one client. They were read at two instants: the larger figure counts."""
-    if one is None:
-        return other
-    return replace(
-        one,
-        gtt_bytes=_larger(one.gtt_bytes, other.gtt_bytes),
-        vram_bytes=_larger(one.vram_bytes, other.vram_bytes),
-        gtt_shared_bytes=max(one.gtt_shared_bytes, other.gtt_shared_bytes),
-        vram_shared_bytes=max(one.vram_shared_bytes, other.vram_shared_bytes),
-        descriptors=one.descriptors + other.descriptors,
-    )
-
-
-def _larger(one: int | None, other: int | None) -> int | None:
-    return max((size for size in (one, other) if size is not None), default=None)
