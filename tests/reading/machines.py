@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,13 +57,18 @@ for shown in $(find "$1" -name fd); do
     mount --bind "${{shown}}info" "/proc${{laid}}info"
 done
 shift
-exec "$@"
+[ $# = 0 ] || exec "$@"
 """
 
 
 def laid(directory: Path, *command: str) -> list[str]:
     """The command, where the processes' descriptors are those of ``directory``. Needs root and unshare(1)."""
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _LAID, "sh", str(directory), *command]
+
+
+def lay(directory: Path, pid: int) -> None:
+    """The same for a process that has a mount namespace of its own already."""
+    subprocess.run(["nsenter", f"--mount=/proc/{pid}/ns/mnt", "sh", "-ec", _LAID, "sh", str(directory)], check=True)
 
 
 def shown(directory: Path, process: str, descriptors: Mapping[int, str]) -> None:
