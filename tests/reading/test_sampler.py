@@ -221,6 +221,34 @@ def test_whatever_hangs_of_a_recording_holds_nobody_up(tmp_path: Path, file: str
     until(lambda: not own_threads(), 5)
 
 
+#: By file of the card or of a chip: the readings that are lost when it hangs, on a machine where some have a second
+#: source in ``gpu_metrics``.
+OF_FILE: dict[str, set[str]] = {
+    "class/drm/card1/device/mem_info_gtt_used": {"gtt_used_bytes"},
+    "class/drm/card1/device/mem_info_vram_total": {"vram_total_bytes"},
+    "class/drm/card1/device/gpu_metrics": {"cpu_celsius", "memory_clock_mhz", "npu_busy_percent", "npu_power_watts"},
+    "class/drm/card1/device/hwmon/hwmon6/power1_average": set(),
+    "class/drm/card1/device/hwmon/hwmon6/name": set(),
+}
+
+
+@pytest.mark.parametrize("file", OF_FILE)
+def test_a_file_that_hangs_takes_its_own_readings_and_no_others(machine: Roots, tmp_path: Path, file: str) -> None:
+    whole = look_once(state_dir=str(tmp_path), roots=machine, deadline=20).readings
+    path = Path(machine.sys) / file
+    path.unlink()
+    os.mkfifo(path)
+    moved = Path(machine.sys).rename(tmp_path / "moved")  # or what was read before would be shown, grown old
+    left = look_once(state_dir=str(tmp_path), roots=Roots(sys=str(moved)), deadline=2).readings
+    lost = {name for name, reading in whole.items() if reading.value is not None and left[name].value is None}
+    assert lost == OF_FILE[file]
+    assert not any((reading.source or "").endswith(file) for reading in left.values() if reading.value is not None)
+    let_go(str(moved / file))
+    (moved / file).unlink()
+    look_once(state_dir=str(tmp_path), roots=Roots(sys=str(moved)))
+    until(lambda: not own_threads(), 5)
+
+
 def test_half_a_place_is_said(tmp_path: Path) -> None:
     (look,) = look_all(None, None, {"GPU_QUEUE_DIR": str(tmp_path / "q"), "HOME": str(tmp_path)})
     assert look.half_named
