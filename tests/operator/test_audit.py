@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from holdtop.errors import RefusedError
 from holdtop.hold import audit
+from holdtop.hold import journal as journals
 from holdtop.hold.files import Dir
 
 MINE = f"{os.geteuid()}.jsonl"
@@ -207,7 +208,7 @@ def test_another_process_that_keeps_the_lock_is_waited_for_in_vain(
 
 def test_each_record_also_goes_to_the_journal(queue: Dir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "journal")
-    monkeypatch.setattr(audit, "JOURNAL", path)
+    monkeypatch.setattr(journals, "SOCKET", path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(path)
         record = audit.append(queue, {"act": "x", "kind": "intent", "verb": "kill", "reason": "a\nPRIORITY=0"})

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.hold.lanes import NAP, Box, kill_both, until
+import pytest
+
+from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
 
 #: The verb as a process, with another place for the journal's socket.
 DRIVER = """
 import sys
-from holdtop.watch import told
+from holdtop.hold import journal
 from holdtop.cli.main import main
-told.JOURNAL = sys.argv[1]
+journal.SOCKET = sys.argv[1]
 sys.exit(main(sys.argv[2:]))
 """
 
@@ -64,6 +67,45 @@ def test_a_ghost_is_told_once_and_then_resolved(tmp_path: Path) -> None:
             said = watch.communicate(timeout=20)[1]
     assert watch.returncode == 0
     assert [said.count(f"{state} warning ghost (gpu ") for state in ("raised", "resolved")] == [1, 1]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd: systemd-analyze")
+def test_the_unit_is_silent_and_hides_nobody(tmp_path: Path) -> None:
+    unit, program = tmp_path / "holdtop-watch.service", tmp_path / "holdtop"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = [*HOLDTOP, "watch", "--print", "unit"]
+    printed = subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout
+    assert f'ExecStart=:"{program}" watch' in printed
+    unit.write_text(printed)
+    said = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+    keys = {line.partition("=")[0] for line in printed.splitlines()}
+    assert not keys & {"ProtectProc", "ProcSubset", "PrivateTmp", "PrivateUsers", "PrivatePIDs", "PrivateMounts"}
+    assert keys >= {"WatchdogSec", "Restart", "StartLimitIntervalSec"}
+    unit.write_text(printed.replace("WatchdogSec", "WatchDogSec"))
+    broken = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert broken.stderr, "else silence would prove nothing"
+
+
+def test_what_goes_to_the_journal_anyway_is_not_said_twice(tmp_path: Path) -> None:
+    box = ghost(tmp_path)
+    with bound(tmp_path / "journal") as journal, (tmp_path / "stderr").open("wb") as errors:
+        status = os.fstat(errors.fileno())
+        env = {**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}", "HOLDTOP_REFRESH": "0.2"}
+        words = [sys.executable, "-c", DRIVER, str(tmp_path / "journal"), "watch", "--state-dir", str(box.state)]
+        with subprocess.Popen(words, env=env, stderr=errors) as watch:
+            received(journal, "raised")
+            watch.terminate()
+    assert (tmp_path / "stderr").read_text() == ""
+    assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
+
+
+def test_json_is_of_one_look(tmp_path: Path) -> None:
+    done = Box(tmp_path).verb("watch", "--json")
+    assert done.returncode == 2
+    assert "--once" in done.stderr
 
 
 def test_one_look_says_what_stands(tmp_path: Path) -> None:

@@ -5,21 +5,36 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import queue
+import shutil
 import signal
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
 
 from holdtop import config
-from holdtop.errors import HoldtopError
+from holdtop.errors import HoldtopError, UsageError
+from holdtop.hold import journal
 from holdtop.hold.places import check_resource, resolve
+from holdtop.host.runner.quoting import check_path, word
 from holdtop.model.schema import to_mapping
 from holdtop.model.values import Snapshot
+from holdtop.render import clean
 from holdtop.sampler import Sampler, look_once
-from holdtop.watch.notices import Standing, looked_at
+from holdtop.watch.metrics import PORT, Metrics, address, serve
+from holdtop.watch.notices import LONG, Standing, looked_at
+from holdtop.watch.notify import Target
+from holdtop.watch.reap import Reaper
 from holdtop.watch.told import to_journal, to_manager
 
 #: Seconds without a look after which the watch ends, for whoever started it to start it anew.
 STALL = 60.0
+#: Seconds for what is still to be told in the end.
+LAST_WORDS = 5.0
+#: What comes with the package, by what ``--print`` calls it.
+SHIPPED = {"unit": "holdtop-watch.service", "alerts": "alerts.yml", "dashboard": "dashboard.json"}
 #: Of what ``status --json`` says, what a look of ``--once --json`` keeps.
 _KEYS = ("schema", "host", "boot_id", "taken_at", "flags")
 
@@ -31,10 +46,19 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--state-dir", metavar="DIR", help="where queue and token live")
     add("--once", action="store_true", help="one look: the flags that stand, on stdout; then exit")
     add("--json", action="store_true", help="with --once: one object, flags as in status --json")
+    add("--listen", metavar="ADDRESS", help=f"Prometheus metrics on loopback: PORT or ADDRESS:PORT (usual: {PORT})")
+    add("--notify", metavar="TARGET", action="append", default=[], help="exec:/PATH, or an address for Apprise")
+    add("--reap", choices=("off", "ghosts", "survivors"), default="off", help="end what dead holds left (default: off)")
+    add("--print", choices=SHIPPED, help="print the unit, the alert rules or the dashboard; then exit")
 
 
 def run(args: argparse.Namespace) -> int:
     """Raises ``UsageError``, ``ConfigError``, and ``HoldtopError`` when the looks have stopped."""
+    if args.print:
+        print(_shipped(args.print), end="")
+        return 0
+    if args.json and not args.once:
+        raise UsageError("--json goes with --once; without it the journal has the fields (docs/watch.md)")
     names = None if args.resource in (None, "all") else tuple(map(check_resource, args.resource.split(",")))
     resolve("gpu", args.state_dir)
     settings = config.load()
@@ -44,16 +68,40 @@ def run(args: argparse.Namespace) -> int:
     looks: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: looks.put(None))
-    sampler = Sampler(resources=names, state_dir=args.state_dir, refresh=settings.refresh, on_snapshot=looks.put)
-    sampler.start()
-    try:
-        return _watch(looks)
-    finally:
-        to_manager("STOPPING=1")
-        sampler.stop()
+    with _told(args) as hearers:
+        sampler = Sampler(resources=names, state_dir=args.state_dir, refresh=settings.refresh, on_snapshot=looks.put)
+        sampler.start()
+        try:
+            return _watch(looks, hearers)
+        finally:
+            to_manager("STOPPING=1")
+            sampler.stop()
 
 
-def _watch(looks: queue.SimpleQueue[Snapshot | None]) -> int:
+@dataclass(frozen=True, slots=True)
+class Hearers:
+    """Who is told, beside the journal."""
+
+    targets: tuple[Target, ...] = ()
+    metrics: Metrics | None = None
+    reaper: Reaper | None = None
+
+
+@contextlib.contextmanager
+def _told(args: argparse.Namespace) -> Iterator[Hearers]:
+    """Those of the command line. Raises ``UsageError``, and ``HoldtopError`` for an address that is taken."""
+    with contextlib.ExitStack() as over:
+        metrics = None
+        if args.listen is not None:
+            metrics = Metrics()
+            over.callback(serve(metrics, *address(args.listen)).server_close)
+        targets = tuple(Target(said, _say) for said in args.notify)
+        for target in targets:
+            over.callback(target.close, LAST_WORDS)
+        yield Hearers(targets, metrics, None if args.reap == "off" else Reaper(args.reap, args.state_dir, _say))
+
+
+def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
     """Until told to end. The watchdog is fed by looks alone: a watch that sees nothing more is no watch."""
     standing, first = Standing(), True
     while True:
@@ -63,12 +111,30 @@ def _watch(looks: queue.SimpleQueue[Snapshot | None]) -> int:
             raise HoldtopError(f"no look at the box has ended for {STALL:.0f} s: start the watch anew") from None
         if snapshot is None:
             return 0
+        if hearers.metrics:
+            hearers.metrics.show(snapshot)
         for notice in standing.compare(snapshot):
             to_journal(notice)
-            with contextlib.suppress(OSError):
-                print(f"{snapshot.taken_at} {notice.line}", file=sys.stderr, flush=True)
+            if not journal.reads(2):  # or it would be there twice
+                _say(f"{snapshot.taken_at} {notice.line}")
+            for target in hearers.targets:
+                target.tell(notice, snapshot.host)
+        if hearers.reaper:
+            hearers.reaper.look(snapshot)
         to_manager(*(["READY=1"] if first else []), "WATCHDOG=1", f"STATUS={looked_at(snapshot)}")
         first = False
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(clean(line, LONG), file=sys.stderr, flush=True)
+
+
+def _shipped(what: str) -> str:
+    """A file of the package; the unit names this very program. Raises ``UsageError`` where its path cannot be."""
+    text = resources.files("holdtop.watch").joinpath(SHIPPED[what]).read_text("utf-8")
+    program = shutil.which(sys.argv[0]) or shutil.which("holdtop") or "/usr/local/bin/holdtop"
+    return text.replace("@holdtop@", word(check_path(os.path.abspath(program), "this program's path")))
 
 
 def _say_once(snapshot: Snapshot, *, as_json: bool) -> None:

@@ -15,12 +15,12 @@ import fcntl
 import hashlib
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from holdtop.errors import HoldtopError, RefusedError
+from holdtop.hold import journal
 from holdtop.hold.files import STICKY_MODE, Dir, Untrusted, write_all
 from holdtop.hold.ticket import boot_id, now
 from holdtop.lean import dataclass
@@ -31,8 +31,6 @@ READ_LIMIT = 16 * 1024 * 1024
 #: No record is longer than this, in bytes.
 LONGEST_LINE = 1024 * 1024
 SUFFIX = ".jsonl"
-#: Takes datagrams of fields (systemd.journal-fields(7), "Native Journal Protocol").
-JOURNAL = "/run/systemd/journal/socket"
 #: What the first record of a file names as the one before it.
 FIRST = "0" * 64
 #: How long another process of the same account may be writing, in seconds.
@@ -222,7 +220,7 @@ def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def to_journal(record: Record) -> None:
-    """One datagram, never waited for; where there is no journal, nothing."""
+    """The record, and what to find it by."""
     said = f"{record.get('verb')} {record.get('kind')} {record.get('ticket') or record.get('asked') or ''}"
     fields = {
         "MESSAGE": "".join(c if c.isprintable() else "?" for c in said),
@@ -231,11 +229,4 @@ def to_journal(record: Record) -> None:
         "HOLDTOP_ACT": str(record.get("act")),
         "HOLDTOP_HASH": str(record.get("hash")),
     }
-    short = "".join(f"{name}={value}\n" for name, value in fields.items()).encode("utf-8", "backslashreplace")
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
-        journal.setblocking(False)
-        try:
-            journal.sendto(short + b"HOLDTOP_RECORD=" + canonical(record) + b"\n", JOURNAL)
-        except OSError as error:
-            if error.errno == errno.EMSGSIZE:
-                journal.sendto(short, JOURNAL)
+    journal.send(fields, {"HOLDTOP_RECORD": canonical(record)})

@@ -6,11 +6,10 @@ import contextlib
 import os
 import socket
 
+from holdtop.hold import journal
 from holdtop.render import clean
 from holdtop.watch.notices import LONG, Notice
 
-#: systemd.journal-fields(7), "Native Journal Protocol".
-JOURNAL = "/run/systemd/journal/socket"
 #: One for each state, for ever (``MESSAGE_ID``).
 MESSAGE_IDS = {"raised": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a51", "resolved": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a52"}
 _PRIORITIES = {"critical": 2, "warning": 4, "info": 6}
@@ -33,17 +32,16 @@ def to_journal(notice: Notice) -> None:
         "HOLDTOP_SINCE": flag.since,
         "HOLDTOP_REMEDY": flag.remedy,
     }
-    said = "".join(f"{name}={clean(str(value), LONG)}\n" for name, value in fields.items() if value is not None)
-    _send(JOURNAL, said)
+    journal.send({name: clean(str(value), LONG) for name, value in fields.items() if value is not None})
 
 
 def to_manager(*states: str) -> None:
     """sd_notify(3): ``READY=1``, ``WATCHDOG=1``, ``STATUS=…``, ``STOPPING=1``."""
-    if path := os.environ.get("NOTIFY_SOCKET"):
-        _send("\0" + path[1:] if path.startswith("@") else path, "\n".join(states))
-
-
-def _send(path: str, text: str) -> None:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.setblocking(False)
-        listener.sendto(text.encode("utf-8", "backslashreplace"), path)
+    path = os.environ.get("NOTIFY_SOCKET")
+    if not path:
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.setblocking(False)
+        manager.sendto(
+            "\n".join(states).encode("utf-8", "backslashreplace"), "\0" + path[1:] if path.startswith("@") else path
+        )
