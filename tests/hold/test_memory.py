@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -134,6 +135,48 @@ def test_a_signal_ends_the_settling(state: Box, card: Sensors) -> None:
     assert ended(lane)[0] == 0, "the payload had ended by itself"
     assert time.monotonic() - asked < 6
     assert [one["verdict"] for one in state.receipts()] == ["settling"]
+
+
+@pytest.mark.parametrize("killed", ["running", "settling"])
+def test_a_killed_meter_is_no_clean_bill(state: Box, card: Sensors, killed: str) -> None:
+    """What was before, and the peak, are known to nobody; and a payload that had ended keeps its own status."""
+    card.use(2)
+    lane = state.run("sh", "-c", "sleep 2; exit 7", options=["--grace", "0.3"], env=card.environ)
+    keeper = state.until_running()["keeper_pid"]
+    time.sleep(1)
+    card.use(50)
+    if killed == "settling":
+        until(lambda: not state.token.exists(), 20)
+        os.kill(keeper, signal.SIGKILL)
+        assert ended(lane)[0] == 7
+        assert [one["verdict"] for one in state.receipts()] == ["settling"]
+        return
+    os.kill(keeper, signal.SIGKILL)
+    assert ended(lane)[0] == 125
+    said = memory(state)
+    assert (said["verdict"], said["before_bytes"], said["peak_bytes"]) == ("unknown", None, None)
+    assert said["after_bytes"] == 50 * GIB
+
+
+def test_a_receipt_that_came_later_is_not_overtaken(state: Box, card: Sensors) -> None:
+    """A hold that is over before anybody looks again: the last receipt stays the last hold's."""
+    lane = state.run("sleep", "2", env=card.environ)
+    state.until_running()
+    time.sleep(1)
+    card.use(60)
+    until(lambda: not state.token.exists(), 20)
+    assert ended(state.run("true", env={**card.environ, "HOLDTOP_SYS": "/nonexistent"}))[0] == 0
+    assert ended(lane)[0] == 0
+    assert state.receipts()[-1]["ticket"] != state.receipts()[0]["ticket"]
+
+
+def test_a_receipt_with_any_number_stops_nobody(state: Box, card: Sensors) -> None:
+    assert ended(state.run("true", env=card.environ))[0] == 0
+    said = state.receipts()[-1]
+    said |= {"verdict": "dirty", "memory": {"before_bytes": 1, "after_bytes": 10**400}}
+    with (state.queue / ".receipts.jsonl").open("a") as file:
+        file.write(json.dumps(said) + "\n")
+    assert ended(state.run("true", env=card.environ))[0] == 0
 
 
 def test_a_level_that_hangs_holds_nobody_up_and_is_unknown(state: Box, card: Sensors) -> None:

@@ -9,11 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from holdtop.model.build import build
+from holdtop.model.values import Flag
+from holdtop.watch.notices import Standing
 from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
+from tests.reading import views
 
 #: The verb as a process, with another place for the journal's socket.
 DRIVER = """
@@ -116,3 +121,18 @@ def test_one_look_says_what_stands(tmp_path: Path) -> None:
     assert "\nwarning ghost (gpu " in box.verb("watch", "--once").stdout
     assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
     assert json.loads(box.verb("watch", "--once", "--json").stdout)["flags"] == []
+
+
+def test_what_cannot_be_read_is_not_resolved() -> None:
+    """Neither of the resource that is unknown, nor of those that are not even listed then."""
+    flags = tuple(
+        Flag("ghost", "warning", resource, "0000000001-5", (), "2026-01-01T00:00:00+00:00", "dead", "recover")
+        for resource in ("gpu", "npu")
+    )
+    whole = build(views.raw(), None)
+    standing = Standing()
+    assert [one.state for one in standing.compare(replace(whole, flags=flags))] == ["raised", "raised"]
+    (gpu,) = whole.resources
+    unreadable = replace(whole, flags=(), resources=(replace(gpu, state="unknown"),))
+    assert list(standing.compare(unreadable)) == []
+    assert [one.flag.resource for one in standing.compare(replace(whole, flags=()))] == ["gpu", "npu"]

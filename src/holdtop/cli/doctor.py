@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
-from holdtop.errors import HoldtopError, UsageError
-from holdtop.hold import places
+from holdtop.cli import looking
 from holdtop.host.doctor import Case, Fact, Finding, Said, Unlooked, examine
 from holdtop.render import clean, counted
 from holdtop.sampler import look_once
@@ -37,11 +36,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.state_dir is not None:
-        try:
-            places.resolve("gpu", args.state_dir)
-        except HoldtopError as error:
-            raise UsageError(str(error)) from error
+    looking.check_state_dir(args.state_dir)
     roots = Roots.from_environ()
     snapshot = look_once(state_dir=args.state_dir, roots=roots, deadline=LOOK)
     examined = examine(Case(roots, args.state_dir, snapshot))
@@ -49,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
         about = {"schema": SCHEMA, "host": snapshot.host, "taken_at": snapshot.taken_at, "roots": list(roots.said)}
         print(json.dumps(about | _lists(examined)), flush=True)
     else:
-        encoding = getattr(sys.stdout, "encoding", None) or "ascii"  # a closed stdout is None
-        ascii_only = encoding.lower().replace("-", "") != "utf8"
-        print("\n".join(clean(line, LONG, ascii_only=ascii_only) for line in _lines(roots, examined)), flush=True)
+        only = looking.ascii_only()
+        print("\n".join(clean(line, LONG, ascii_only=only) for line in _lines(roots, examined)), flush=True)
     found = sum(isinstance(one, Finding) for said in examined.values() for one in said)
     unlooked = sum(isinstance(one, Unlooked) for said in examined.values() for one in said)
     remark = f", {counted(unlooked, 'thing', 'things')} could not be looked at" if unlooked else ""

@@ -99,7 +99,7 @@ class _GpuGauge:
         return Level(card.pool, None if used.value is None else int(used.value), used.why or used.source or "")
 
     def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
-        held, closed = self._held({one.pid for one in members})
+        held, closed = self._held({one.pid for one in members}, None)
         nothing = Used(0, 0)
         return {
             one: Used(held[one.pid].gtt_bytes, held[one.pid].vram_bytes) if one.pid in held else nothing
@@ -108,15 +108,13 @@ class _GpuGauge:
         }
 
     def owners(self) -> Owners:
+        from holdtop.model.memory import held_together
+
         card = self._card()
-        held, closed = self._held(None)
-        sizes = (
-            (client.gtt_bytes if card and card.pool == "gtt" else client.vram_bytes) or 0
-            for one in held.values()
-            for client in one.clients
-            if card is None or client.of(card.pci_address)
-        )
-        return Owners(sum(sizes), len(closed))
+        held, closed = self._held(None, card)
+        clients = [client for one in held.values() for client in one.clients]
+        own = [client for client in clients if card is None or client.of(card.pci_address)]
+        return Owners(held_together(own, (card and card.pool) or "gtt"), len(closed))
 
     def _card(self) -> Device | None:
         from holdtop.model.memory import pool_card
@@ -127,12 +125,14 @@ class _GpuGauge:
         found = []
         for card in cards.find(Roots.from_environ().sys):
             if card.kind != "npu":
-                readings = {name: value for _, read in gpu.counters(card) for name, value in read().items()}
-                found.append(Device(card.pci_address, card.kind, "gpu", readings))
+                found.append(Device(card.pci_address, card.kind, "gpu", gpu.memory(card)))
         return pool_card(found)
 
-    def _held(self, pids: Collection[int] | None) -> tuple[Mapping[int, Held], Collection[int]]:
-        """By pid, and who may not be looked into; of these processes, or of all."""
+    def _held(self, pids: Collection[int] | None, card: Device | None) -> tuple[Mapping[int, Held], Collection[int]]:
+        """By pid, and who may not be looked into; of these processes, or of all. ``card``: where KFD's memory lies."""
+        from dataclasses import replace
+
+        from holdtop.hold.ticket import INITIAL_PIDNS, namespace
         from holdtop.model.attribution import attribute
         from holdtop.sources import processes, users
         from holdtop.sources.roots import Roots
@@ -140,4 +140,7 @@ class _GpuGauge:
         roots = Roots.from_environ()
         uses = users.scan(roots, pids)
         stats = {pid: stat for pid in uses.users if (stat := processes.read_stat(roots.proc, pid))}
-        return attribute(uses, stats, {}), uses.denied
+        if namespace("pid") != INITIAL_PIDNS:
+            uses = replace(uses, kfd={})  # its numbers are the initial namespace's
+        pools = {card.pci_address: card.pool} if card else {}
+        return attribute(uses, stats, pools), uses.denied

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
-from typing import TypedDict
 
-from holdtop import config
+from holdtop.cli import looking
 from holdtop.cli.status_text import Text
-from holdtop.errors import HoldtopError, UsageError
-from holdtop.hold import places
-from holdtop.model.raw import MIB, Limits
 from holdtop.model.schema import to_mapping
 from holdtop.model.values import Snapshot
 from holdtop.sampler import Sampler, look_once
@@ -21,12 +16,6 @@ from holdtop.sampler import Sampler, look_once
 DEADLINE = 1.4
 EPILOG = """exit status, the worst of all resources: 0 free, 1 held, 3 a warning or critical flag stands (wins),
 4 unknown. What is unknown is said as such, with its reason: never as 0 and never as "none"."""
-
-
-class _Question(TypedDict):
-    resources: tuple[str, ...] | None
-    state_dir: str | None
-    limits: Limits
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,9 +30,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    question = _question(args)
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"  # a closed stdout is None
-    text = Text(ascii_only=encoding.lower().replace("-", "") != "utf8")
+    question = looking.question(args)
+    text = Text(ascii_only=looking.ascii_only())
     if args.watch:
         return _watch(args, question, text)
     snapshot = look_once(**question, deadline=DEADLINE)
@@ -64,22 +52,7 @@ def exit_status(snapshot: Snapshot) -> int:
     return 0 if states == {"free"} else 1
 
 
-def _question(args: argparse.Namespace) -> _Question:
-    """Raises ``UsageError`` or ``ConfigError``."""
-    resources = None
-    if args.resource not in (None, "all"):
-        resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
-    if args.state_dir is not None:
-        try:
-            places.resolve("gpu", args.state_dir)
-        except HoldtopError as error:
-            raise UsageError(str(error)) from error
-    loaded = config.load()
-    limits = Limits(stray_bytes=loaded.stray_min_mib * MIB, stray_allow=frozenset(loaded.stray_allow))
-    return {"resources": resources, "state_dir": args.state_dir, "limits": limits}
-
-
-def _watch(args: argparse.Namespace, question: _Question, text: Text) -> int:
+def _watch(args: argparse.Namespace, question: looking.Question, text: Text) -> int:
     """Until interrupted: ``+`` what is so now, ``-`` what is so no longer; with ``--json`` each look that differs."""
     arrived = threading.Event()
     sampler = Sampler(**question, on_snapshot=lambda _: arrived.set())

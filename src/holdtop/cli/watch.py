@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib import resources
 
 from holdtop import config
+from holdtop.cli import looking
 from holdtop.errors import HoldtopError, UsageError
 from holdtop.hold import journal
-from holdtop.hold.places import check_resource, resolve
 from holdtop.host.runner.quoting import check_path, word
 from holdtop.model.schema import to_mapping
 from holdtop.model.values import Snapshot
@@ -59,17 +59,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.json and not args.once:
         raise UsageError("--json goes with --once; without it the journal has the fields (docs/watch.md)")
-    names = None if args.resource in (None, "all") else tuple(map(check_resource, args.resource.split(",")))
-    resolve("gpu", args.state_dir)
-    settings = config.load()
+    question = looking.question(args)
     if args.once:
-        _say_once(look_once(resources=names, state_dir=args.state_dir), as_json=args.json)
+        _say_once(look_once(**question), as_json=args.json)
         return 0
     looks: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: looks.put(None))
     with _told(args) as hearers:
-        sampler = Sampler(resources=names, state_dir=args.state_dir, refresh=settings.refresh, on_snapshot=looks.put)
+        sampler = Sampler(**question, refresh=config.load().refresh, on_snapshot=looks.put)
         sampler.start()
         try:
             return _watch(looks, hearers)

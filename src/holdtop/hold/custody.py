@@ -122,7 +122,7 @@ class Held:
             fcntl.flock(self.lock_fd, fcntl.LOCK_UN)  # for every process that shares it
         return released
 
-    def of(self, report: Report) -> Report:
+    def concerning(self, report: Report) -> Report:
         """What of it is about this resource: memory is one device's."""
         foreign = report.memory and report.memory.resource != self.places.resource
         return replace(report, memory=None) if foreign else report
@@ -131,7 +131,7 @@ class Held:
         released = not report.remaining("not permitted")
         if self.held_seconds is None:
             self.held_seconds = time.monotonic() - self.at
-        report, status = self.of(report), exit_status(report)
+        report, status = self.concerning(report), exit_status(report)
         lost = receipt.write(self.queue, self.ticket.ticket, report, status, self.held_seconds, released)
         self.unwritten = lost or self.unwritten
 
@@ -147,7 +147,9 @@ class Held:
             if not ours:
                 say(f"{self.places.token_path} was not ours any more and was left as it is")
             self.step = Step.GIVEN_BACK
-        self.event("released", status=status, reason=report.end.reason, verdict=receipt.verdict(self.of(report)))
+        self.event(
+            "released", status=status, reason=report.end.reason, verdict=receipt.verdict(self.concerning(report))
+        )
 
     def try_give_back(self, say: Callable[[str], None]) -> bool | None:
         """``give_back``; ``None``, said and on record, when ticket or token cannot be removed."""
@@ -328,19 +330,29 @@ class HoldCustody:
 
     def settle(self, again: Callable[[], Report | None]) -> None:
         """Complete the receipts, unless somebody has taken since: what he uses cannot be told from what comes back."""
+        if any(map(_taken_since, self.held)):
+            return
         self.say("the token is free; the device's memory is still coming back, which the receipt waits for")
-        while (later := again()) and not any(os.path.lexists(held.places.token_path) for held in self.held):
+        while (later := again()) and not any(map(_taken_since, self.held)):
             if later.memory and later.memory.state != "falling":
                 for held in self.held:
-                    held.write_receipt(later)
-                    held.event(
-                        "settled", verdict=receipt.verdict(held.of(later)), memory=receipt.describe_memory(later)
-                    )
+                    if (mine := held.concerning(later)).memory:
+                        held.write_receipt(mine)
+                        verdict = receipt.verdict(mine)
+                        held.event("settled", verdict=verdict, memory=receipt.describe_memory(mine))
+                    if held.unwritten:
+                        self.warn(f"::warning::the receipt of hold {held.id} stays incomplete: {held.unwritten}")
                 if later.memory.state == "left":
                     self.warn(
                         "::warning::device memory did not come back, and no process holds it: see 'holdtop status'"
                     )
                 return
+
+
+def _taken_since(held: Held) -> bool:
+    """Somebody has the token, or has had it and released it: the last receipt is his."""
+    receipts = receipt.newest(held.queue)
+    return os.path.lexists(held.places.token_path) or not receipts or receipts[-1].get("ticket") != held.id
 
 
 def other_holds(places: Places) -> set[int]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from holdtop.hold.files import Dir, Untrusted, append, json_object
+from holdtop.hold.record import whole
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Member, Report
@@ -103,8 +104,9 @@ def remark(said: Mapping[str, object]) -> str | None:
     if said.get("verdict") == "clean":
         return None
     memory = said.get("memory")
-    before, after = (memory.get(key) if isinstance(memory, dict) else None for key in ("before_bytes", "after_bytes"))
-    more = after - before if isinstance(before, int) and isinstance(after, int) else 0
+    sizes = [whole(memory.get(key)) for key in ("before_bytes", "after_bytes")] if isinstance(memory, dict) else []
+    before, after = sizes or (None, None)
+    more = after - before if before is not None and after is not None else 0
     of_memory = f": {more / (1 << 30):.1f} GiB more device memory in use than before it" if more > 0 else ""
     return f"the last release ({said.get('ticket')}) was {said.get('verdict')}{of_memory}"
 

@@ -115,10 +115,10 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         nonce=str(said.get("nonce", "")),
         uid=uid,
         state=state if state in ("running", "paused", "ending") else "running",
-        keeper_pid=_int(said.get("keeper_pid")),
-        root_pid=_int(said.get("root_pid")),
-        root_start_ticks=_int(said.get("root_start_ticks")),
-        session=_int(said.get("session")),
+        keeper_pid=whole(said.get("keeper_pid")),
+        root_pid=whole(said.get("root_pid")),
+        root_start_ticks=whole(said.get("root_start_ticks")),
+        session=whole(said.get("session")),
         deadline_at=_text(said.get("deadline_at")),
         taken_at=_text(said.get("taken_at")),
         limits={str(key): str(value) for key, value in _dict(said.get("limits")).items()},
@@ -127,7 +127,7 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         members=tuple(parse_processes(said.get("members"))),
         at=_text(said.get("at")),
         lines=_text(said.get("lines")) or "",
-        keeper_start_ticks=_int(said.get("keeper_start_ticks")),
+        keeper_start_ticks=whole(said.get("keeper_start_ticks")),
     )
 
 
@@ -146,22 +146,22 @@ def parse_processes(said: object) -> Iterator[RecordedProcess]:
     """The believable entries of a list of processes: pid and start time must be numbers."""
     for item in _list(said):
         entry = _dict(item)
-        pid, start = _int(entry.get("pid")), _int(entry.get("start_ticks"))
+        pid, start = whole(entry.get("pid")), whole(entry.get("start_ticks"))
         if pid is not None and start is not None and 1 < pid <= PID_LIMIT:
             yield RecordedProcess(
                 pid,
                 start,
                 str(entry.get("name", "")),
-                _int(entry.get("rss_bytes")),
-                _int(entry.get("gtt_bytes")),
-                _int(entry.get("vram_bytes")),
+                whole(entry.get("rss_bytes")),
+                whole(entry.get("gtt_bytes")),
+                whole(entry.get("vram_bytes")),
             )
 
 
 def _parse_cgroups(said: object) -> Iterator[RecordedCgroup]:
     for item in _list(said)[:MOST_CGROUPS]:
         entry = _dict(item)
-        path, inode = _text(entry.get("path")), _int(entry.get("inode"))
+        path, inode = _text(entry.get("path")), whole(entry.get("inode"))
         if path and path.startswith("/") and _is_path(path) and inode is not None:
             yield RecordedCgroup(path, inode, entry.get("sole") is True)
 
@@ -174,7 +174,8 @@ def _is_path(text: str) -> bool:
         return False
 
 
-def _int(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """A number that a hold may have written; ``None`` for anything else that stands there."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 

@@ -57,30 +57,29 @@ def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | N
     held = {}
     for pid, user in users.items():
         own = tuple(best[client.key] for client in user.clients if owners[client.key][2] == -pid)
-        held[pid] = _held(user.resources, own, npu_silent=_npu_silent(user))
+        held[pid] = _held(user.resources, own, _silent(user))
     unsaid = (pid for pid in uses.kfd if _unsaid(pid, uses, held, stats))
     by_kfd = {pid: _by_kfd(pid, uses.kfd[pid], pools, held.get(pid)) for pid in unsaid}
     return held | by_kfd
 
 
-def _npu_silent(user: DeviceUser) -> bool:
-    """Its driver says nothing of its clients, as the first one in the kernel did."""
-    return "npu" in user.resources and not any(client.npu for client in user.clients)
+def _silent(user: DeviceUser) -> frozenset[str]:
+    """Resources whose driver names no client of it: the first NPU driver, KFD, a GPU before Linux 5.14."""
+    return user.resources - {"npu" if client.npu else "gpu" for client in user.clients}
 
 
 def _held(
     resources: frozenset[str],
     own: tuple[Client, ...],
+    silent: frozenset[str],
     source: Literal["fdinfo", "kfd"] = "fdinfo",
-    *,
-    npu_silent: bool,
 ) -> Held:
     cards, npus = [one for one in own if not one.npu], [one for one in own if one.npu]
     return Held(
         resources,
-        total(client.gtt_bytes for client in cards),
-        total(client.vram_bytes for client in cards),
-        None if npu_silent else total(client.npu_bytes for client in npus),
+        None if "gpu" in silent else total(client.gtt_bytes for client in cards),
+        None if "gpu" in silent else total(client.vram_bytes for client in cards),
+        None if "npu" in silent else total(client.npu_bytes for client in npus),
         own,
         source,
     )
@@ -103,7 +102,8 @@ def _by_kfd(pid: int, used: Mapping[str, int], pools: Mapping[str, str | None], 
     )
     npus = tuple(client for client in other.clients if client.npu) if other else ()
     resources = (other.resources if other else frozenset()) | {"gpu"}
-    return _held(resources, (*clients, *npus), "kfd", npu_silent=other is not None and other.npu_bytes is None)
+    silent = frozenset({"npu"} if other is not None and other.npu_bytes is None else ())
+    return _held(resources, (*clients, *npus), silent, "kfd")
 
 
 def total(sizes: Iterable[int | None]) -> int | None:

@@ -57,8 +57,7 @@ def ledger(
         size, shared = _sizes(client, pool)
         sums[part] += size - shared
     sums["payload"] += claimed_bytes
-    shared_sizes = [_sizes(client, pool)[1] for _, client in clients]
-    shared = max((sum(shared_sizes) + 1) // 2, max(shared_sizes, default=0))  # each such buffer is in two at least
+    shared = _shared_once((client for _, client in clients), pool)
     rest = None if used is None else max(0, used - sum(sums.values()) - shared)
     return Memory(
         None if unknown_payload else sums["payload"],
@@ -79,6 +78,17 @@ def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None
         return None
     before = facts.previous.memory.unowned_since if facts.previous else None
     return readings[used].at if before is None else before
+
+
+def held_together(clients: Collection[Client], pool: str) -> int:
+    """Bytes of the pool that all these clients hold, buffers that they share once."""
+    return sum(whole - shared for whole, shared in (_sizes(one, pool) for one in clients)) + _shared_once(clients, pool)
+
+
+def _shared_once(clients: Iterable[Client], pool: str) -> int:
+    """What they share, as near as sums allow: each such buffer is in two at least."""
+    sizes = [_sizes(client, pool)[1] for client in clients]
+    return max((sum(sizes) + 1) // 2, max(sizes, default=0))
 
 
 def _sizes(client: Client, pool: str) -> tuple[int, int]:

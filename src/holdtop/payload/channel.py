@@ -42,6 +42,7 @@ class Channel:
         """What the other side must not miss: waits until there is room."""
         self._socket.settimeout(LAST_WORD_WAIT)
         self.send(kind, **content)
+        self._socket.setblocking(False)
 
     def send_end(self, end: End) -> None:
         self.send("end", reason=end.reason, status=end.status, text=end.text)

@@ -46,7 +46,7 @@ def ask(question: Callable[[], T], seconds: float) -> T | None:
     answers: list[T] = []
 
     def answer() -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):  # a probe is foreign code
             answers.append(question())
 
     thread = threading.Thread(target=answer, daemon=True)

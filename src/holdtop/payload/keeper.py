@@ -159,6 +159,7 @@ class Keeper:
         pausing.resume()  # TERM has to be heard, and whoever is kept must not stay stopped
         self._run.custody.ending(end)
         self._channel.send("ending", text=end.text)
+        self._root_pid = 0
         self._finish(end_payload(self._run, scope, reaper, end, self._inbox.sleep, self._say))
 
     def _say(self, text: str) -> None:
@@ -194,12 +195,12 @@ class Keeper:
         self._run.custody.conclude(report)
         if self._terminal and self._heir:
             self._terminal.take_back()
-        if report.memory and report.memory.state == "falling":
-            self._run.custody.settle(self._again(report))
         root = report.root_wait_status
         died_of = os.WTERMSIG(root) if root is not None and os.WIFSIGNALED(root) else 0
         _continue(self._supervisor_pid, self._supervisor)
         self._channel.send_last("done", status=exit_status(report), reason=report.end.reason, root_died_of=died_of)
+        if report.memory and report.memory.state == "falling":
+            self._run.custody.settle(self._again(report))
 
     def _again(self, report: Report) -> Callable[[], Report | None]:
         """The report with the memory of a moment later, until it has had its time or a signal comes."""
@@ -264,8 +265,9 @@ class Keeper:
 
     def _continue_payload(self) -> None:
         """Only while the root has not been reaped: its number is nobody else's."""
-        with contextlib.suppress(OSError):
-            os.killpg(self._root_pid, signal.SIGCONT)
+        if self._root_pid:
+            with contextlib.suppress(OSError):
+                os.killpg(self._root_pid, signal.SIGCONT)
 
     def _pause_or_resume(self, reaper: Reaper, pausing: Pausing) -> None:
         turn = self._run.limits.turn()

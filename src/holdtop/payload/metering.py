@@ -71,6 +71,16 @@ class Gauge(Protocol):
         ...
 
 
+def unmeasured(gauge: Gauge | None) -> MemoryUse | None:
+    """Of a payload whose meter was killed: the level after it is all that is known. Waits as the meter does."""
+    level = ask(gauge.level, ANSWER_WAIT) if gauge else None
+    if gauge is None or level is None:
+        return None
+    return MemoryUse(
+        gauge.resource, level.pool, None, None, level.used_bytes, "unknown", "the process that measured it was killed"
+    )
+
+
 @dataclass(slots=True)
 class Meter:
     gauge: Gauge | None

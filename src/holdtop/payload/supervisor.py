@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable
 
 from holdtop.errors import HoldError
-from holdtop.lean import dataclass
+from holdtop.lean import dataclass, replace
 from holdtop.payload import linux
 from holdtop.payload.cgroup import Cgroup
 from holdtop.payload.channel import Channel
 from holdtop.payload.custody import End
 from holdtop.payload.ending import Reaper
 from holdtop.payload.keeper import TICK, Keeper, Run, end_by_signal, end_payload, exit_status, scope_of
+from holdtop.payload.metering import unmeasured
 from holdtop.payload.pausing import Pausing
 from holdtop.payload.process import Identity, UnreadableProcess, own_identity, read_stat
 from holdtop.payload.signals import ENDING, SignalInbox, ready
@@ -227,6 +228,7 @@ class Supervisor:
             Pausing(scope, self._run.custody.other_holds).resume_unknown()
         report = end_payload(self._run, scope, Reaper(self._root.pid), end, self._inbox.sleep, self._say)
         self._run.place.remove()
+        report = replace(report, memory=unmeasured(self._run.gauge))
         self._run.custody.conclude(report)
         return Result(exit_status(report))
 

@@ -53,6 +53,11 @@ def counters(card: Card) -> Iterator[tuple[tuple[str, ...], Callable[[], Reading
         yield _single(f"{name}_bytes", partial(number, os.path.join(card.path, f"mem_info_{name}"), BYTES))
 
 
+def memory(card: Card) -> Readings:
+    """The counters of memory, read now."""
+    return {name: reading for _, read in counters(card) for name, reading in read().items()}
+
+
 def _single(name: str, reader: Callable[[], Reading]) -> tuple[tuple[str, ...], Callable[[], Readings]]:
     return (name,), lambda: {name: reader()}
 

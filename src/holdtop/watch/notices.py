@@ -33,11 +33,16 @@ class Standing:
         self._told: dict[tuple[object, ...], Flag] = {}
 
     def compare(self, snapshot: Snapshot) -> Iterator[Notice]:
-        """What is new since the look before. While a state cannot be read, nothing of it counts as resolved."""
+        """What is new since the look before. While a state cannot be read, nothing of it counts as resolved.
+
+        Nor of a resource that is not among those that were looked at: which there are could not be read then.
+        """
         now = {_key(flag): flag for flag in reversed(snapshot.flags)}
-        unknown = {resource.name for resource in snapshot.resources if resource.state == "unknown"}
+        states: dict[str | None, str] = {resource.name: resource.state for resource in snapshot.resources}
+        absent = "unknown" if "unknown" in states.values() else "free"
+        states.setdefault(None, "free")
         for key, old in list(self._told.items()):
-            if key not in now and old.resource not in unknown:
+            if key not in now and states.get(old.resource, absent) != "unknown":
                 yield Notice("resolved", self._told.pop(key))
         for key, flag in reversed(now.items()):
             told = self._told.get(key)

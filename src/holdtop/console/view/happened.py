@@ -26,7 +26,7 @@ def in_words(event: str, said: Said) -> str:
     words = _WORDS.get(event)
     try:
         return words(said) if words else _as_it_stands(said)
-    except (TypeError, ValueError, LookupError):  # a field is not of the kind that a hold writes
+    except (TypeError, ValueError, LookupError, ArithmeticError):  # a field is not of the kind that a hold writes
         return _as_it_stands(said)
 
 

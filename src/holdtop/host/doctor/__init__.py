@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 
-from holdtop.errors import HoldtopError
 from holdtop.host import amdsmi
 from holdtop.host.doctor.box import box
 from holdtop.host.doctor.devices import devices
@@ -14,7 +13,6 @@ from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Section, Unl
 from holdtop.host.doctor.memory import memory
 from holdtop.host.doctor.readings import readings
 from holdtop.host.doctor.second_opinion import second_opinion
-from holdtop.sampler.source import Source
 
 __all__ = ["SECTIONS", "Case", "Fact", "Finding", "Said", "Section", "Unlooked", "examine"]
 
@@ -29,6 +27,9 @@ SECTIONS: Mapping[str, Section] = {
 DEADLINE = amdsmi.DEADLINE + 2.0
 
 
+_SILENT = Unlooked("timeout", "this section", "a read has not returned")
+
+
 def examine(
     case: Case, sections: Mapping[str, Section] = SECTIONS, deadline: float = DEADLINE
 ) -> dict[str, tuple[Said, ...]]:
@@ -36,28 +37,24 @@ def examine(
 
     Each has a daemon thread of its own, as each sensor has: nobody joins one that hangs.
     """
+    said: dict[str, tuple[Said, ...]] = {}
+
+    def answer(name: str, section: Section) -> None:
+        said[name] = _tried(section, case)
+
     until = time.monotonic() + deadline
-    sources = {name: Source(name, partial(_tried, section, case)) for name, section in sections.items()}
-    for source in sources.values():
-        source.ask()
-    for source in sources.values():
-        source.wait(until)
-    said = {name: _answer(source) for name, source in sources.items()}
-    for source in sources.values():
-        source.close()
-    return said
+    threads = [threading.Thread(target=answer, args=item, daemon=True) for item in sections.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return {name: said.get(name, (_SILENT,)) for name in sections}
 
 
 def _tried(section: Section, case: Case) -> tuple[Said, ...]:
     said: list[Said] = []
     try:
         said.extend(section(case))
-    except (OSError, HoldtopError) as error:
-        said.append(Unlooked("error", "the rest of this section", str(error)))
+    except Exception as error:  # noqa: BLE001  a fault of ours in one section takes no other with it
+        said.append(Unlooked("error", "the rest of this section", str(error) or type(error).__name__))
     return tuple(said)
-
-
-def _answer(source: Source[tuple[Said, ...]]) -> tuple[Said, ...]:
-    if source.newest is not None:
-        return source.newest[0]
-    return (Unlooked("timeout", "this section", f"a read has not returned for {source.silent_for or 0:.0f} s"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Unlooked, hangs
-from holdtop.model.values import Device, Reading
+from holdtop.model.values import Device, Reading, Resource
 from holdtop.render import bytes_text
 from holdtop.sources import machine
 from holdtop.sources.machine import Function
@@ -19,7 +19,7 @@ def devices(case: Case) -> Iterator[Said]:
     yield from (Fact("device", _named(device)) for device in found)
     known = {device.pci_address for device in found}
     lost = [function for function in machine.functions(case.roots.sys) if function.address not in known]
-    used = {resource.name for resource in case.snapshot.resources}
+    used = {one.name for one in case.snapshot.resources if one.name == "gpu" or _in_use(one)}
     for function in lost:
         yield _undriven(function, machine.loaded(case.roots.sys, _DRIVERS[function.kind]), function.kind in used)
     if not found and not lost:
@@ -27,6 +27,11 @@ def devices(case: Case) -> Iterator[Said]:
     for flag in case.snapshot.flags:
         if flag.kind == "gpu-reset":
             yield Finding(flag.kind, flag.text, "whatever used the card has lost its work, and may hang", flag.remedy)
+
+
+def _in_use(resource: Resource) -> bool:
+    """A queue alone says nothing: ``holdtop state init`` makes one for the NPU in any case."""
+    return bool(resource.holder or resource.waiting or resource.last_receipt)
 
 
 def _none(reading: Reading) -> Said:
@@ -44,10 +49,11 @@ def _named(device: Device) -> str:
 def _undriven(function: Function, loaded: bool, used: bool) -> Said:
     """On the bus, and no card or accelerator of it."""
     driver = _DRIVERS[function.kind]
-    bound = f"is driven by {function.driver}, not {driver}" if function.driver not in (None, driver) else "has no card"
+    without = {"npu": "has no accelerator" if function.driver else f"has no driver ({driver}, Linux 6.14)"}
+    bound = without.get(function.kind, "has no card")
+    if function.driver not in (None, driver):
+        bound = f"is driven by {function.driver}, not {driver}"
     what = f"AMD's {function.kind} {function.address} ({function.vendor[2:]}:{function.device[2:]}) {bound}"
-    if function.kind == "npu":
-        what = what.replace("has no card", f"has no driver ({driver}, Linux 6.14)")
     remedy = f"sudo modprobe {driver}"
     if loaded or function.driver is not None:
         remedy = f"sudo journalctl -k -b -g '{driver}|{function.address}'  # says why the driver gave up"

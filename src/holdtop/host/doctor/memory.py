@@ -72,7 +72,7 @@ def _boot_with(size: int) -> str:
 
 def _closed(case: Case) -> Iterator[Said]:
     """Fdinfo is open to its own account and to root."""
-    if case.roots.live and _HIDING.search(read("/proc/self/mountinfo")):
+    if os.geteuid() and case.roots.live and _HIDING.search(read("/proc/self/mountinfo")):
         what = "/proc is mounted with hidepid: processes of other accounts do not show themselves"
         why = "memory that they hold looks like nobody's"
         yield Finding("hidepid", what, why, "sudo holdtop doctor; or mount /proc with hidepid=0")
@@ -85,7 +85,7 @@ def _closed(case: Case) -> Iterator[Said]:
             else "they are closed to this account: sudo holdtop doctor"
         )
         yield Unlooked("closed", f"the descriptors (fdinfo) of {number}", f"{why}; {_unattributed(memory)}")
-    elif memory.unattributed_bytes is None:
+    elif memory.survivor_bytes is None:
         yield Unlooked("fdinfo", "the descriptors (fdinfo) of processes", "there is no process table to look through")
     else:
         yield Fact("fdinfo", f"the descriptors (fdinfo) of every process can be read; {_unattributed(memory)}")

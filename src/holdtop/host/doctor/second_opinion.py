@@ -39,21 +39,15 @@ def second_opinion(case: Case) -> Iterator[Said]:
 
 
 def _asked(found: list[Card]) -> Iterator[Said]:
-    before = {card.pci_address: counters(card) for card in found}
+    before = {card.pci_address: gpu.memory(card) for card in found}
     answer = amdsmi.ask()
-    after = {card.pci_address: counters(card) for card in found}
+    after = {card.pci_address: gpu.memory(card) for card in found}
     if answer.absent:
         yield Fact("no-amdsmi", f"no second opinion: {answer.why}; none is needed")
     elif answer.why is not None:
         yield Unlooked("amdsmi", "what amdsmi says", answer.why)
     else:
         yield from compare(before, after, answer.opinions)
-
-
-def counters(card: Card) -> Readings:
-    """The counters of memory alone: nothing of it wakes a card."""
-    readers = (read for names, read in gpu.sources(card) if names[0].endswith("_bytes"))
-    return {name: reading for read in readers for name, reading in read().items()}
 
 
 def compare(
