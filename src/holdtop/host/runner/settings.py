@@ -34,6 +34,8 @@ class Settings:
     environment: tuple[tuple[str, str], ...] = ()
     #: Where the hold's state lives; ``None``: this runner's jobs hold nothing that others hold.
     state_dir: str | None = DEFAULT_STATE_DIR
+    #: In the home, name -> what it leads to: read by jobs, and not to be written by them.
+    home_links: tuple[tuple[str, str], ...] = ()
     #: A unit of the system's manager; else of a user's, who is the account then.
     system: bool = True
 
@@ -51,6 +53,8 @@ class Settings:
             quoting.assignment(f"{key}={text}", "--env")
             if key in _OWN:
                 raise UsageError(f"--env {key}: the unit sets it itself (--path-dir, --home, --user, --state-dir)")
+        for name, target in self.home_links:
+            _check_link(name, target)
         if self.state_dir is not None:
             quoting.check_path(self.state_dir, "--state-dir")
 
@@ -84,6 +88,13 @@ def own_account() -> tuple[str, str]:
     """Name and home of whoever runs this: a unit of a user's manager runs as nobody else."""
     entry = pwd.getpwuid(os.geteuid())
     return entry.pw_name, entry.pw_dir
+
+
+def _check_link(name: str, target: str) -> None:
+    quoting.check_text(name, "--home-link")
+    if name.startswith("/") or os.path.normpath(name) != name or name.split("/")[0] in (".", ".."):
+        raise UsageError(f"--home-link: {name!r} is no path below the home, such as lb or .local/bin")
+    quoting.check_path(target, "--home-link")
 
 
 def _check_own(user: str, home: str) -> None:
