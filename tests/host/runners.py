@@ -19,14 +19,19 @@ setsid bash -c 'trap "" TERM; exec sleep 1000000' &
 echo $! > ../child-$PPID 2>/dev/null; echo $! > child
 exec sleep 1000000
 """
+#: Instead of half a minute, which a verdict has to wait for.
 QUICK = "RestartSec=1"
 
 
-def furnish(box: SystemBox) -> None:
+def furnish(box: SystemBox, *, runner: bool = True) -> None:
     """An owner's and a runner's account, the shared state, and tools for both that only root may change."""
     box.user("owner")
-    box.do("useradd", "--system", "--create-home", "--home-dir", HOME, "--shell", "/usr/sbin/nologin", "ghrunner")
-    box.steps("init", "--user", "owner", "--user", "ghrunner")
+    members = ["owner"]
+    if runner:
+        box.do("useradd", "--system", "--create-home", "--home-dir", HOME, "--shell", "/usr/sbin/nologin", "ghrunner")
+        members.append("ghrunner")
+    box.steps("init", *(word for name in members for word in ("--user", name)))
+    box.write("/etc/systemd/system/holdtop-runner-.service.d/quick.conf", f"[Service]\n{QUICK}\n")  # for all of them
     for resource in ("gpu", "npu"):
         box.write(f"{TOOLS}/{resource}-hold", f'#!/bin/sh\nexec holdtop run -r {resource} -- "$@"\n', mode=0o755)
 
@@ -34,7 +39,7 @@ def furnish(box: SystemBox) -> None:
 def put(box: SystemBox, name: str, replaced: Mapping[str, str] | None = None, listener: str = LISTENER) -> str:
     """Write a runner's unit, some of its lines replaced, with its listener; its name."""
     text = runner(box, "render", name).stdout
-    for line, other in {"RestartSec=30": QUICK, **(replaced or {})}.items():
+    for line, other in (replaced or {}).items():
         text, count = re.subn(f"(?m)^{re.escape(line)}$", other, text)
         assert count == 1, line
     unit = f"holdtop-runner-{name}.service"

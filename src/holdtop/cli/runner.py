@@ -8,9 +8,11 @@ import importlib
 #: Sub-verb -> what it does. Each has ``run`` in ``runner_NAME``, which is imported when named.
 PARTS = {
     "render": "print the unit",
+    "install": "make one, and see that it lives (root)",
     "verify": "whether a runner is what it has to be",
+    "remove": "undo what install made",
 }
-EPILOG = "exit status: 0, 1 findings, 6 refused (why), 8 could not be seen or shown here"
+EPILOG = "exit status: 0, 1 findings, 6 refused (why), 7 nothing is installed, 8 could not be seen or shown here"
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from holdtop.host.runner.settings import Settings
 
 
-def add_arguments(_part: str, parser: argparse.ArgumentParser) -> None:
+#: The parts that change something.
+CHANGES = ("install", "remove", "drill")
+
+
+def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    if part == "install":
+        _add_installation(parser)
+    if part in ("install", "remove"):
+        add("--now", action="store_true", help="also while a job runs, which ends it")
+    if part in CHANGES:
+        add("--dry-run", action="store_true", help="show what would be done, and do nothing")
+        add("--yes", action="store_true", help="do not ask; without a terminal nothing is done otherwise")
     add("--name", default="main", metavar="NAME", help="the unit is holdtop-runner-NAME.service (default main)")
     add("--user", metavar="NAME", help="the account that jobs run as (default ghrunner)")
     add("--home", metavar="DIR", help="its home (default /var/lib/ghrunner)")
@@ -25,7 +36,19 @@ def add_arguments(_part: str, parser: argparse.ArgumentParser) -> None:
     add("--home-link", action="append", default=[], metavar="NAME=TARGET", help="in the home, for reading; repeatable")
     add("--state-dir", metavar="DIR", help=f"where holds meet (default {DEFAULT_STATE_DIR})")
     add("--no-hold-state", action="store_true", help="jobs meet nobody else's holds")
+    add("--unit-dir", metavar="DIR", help="where the unit lies (default: its manager's own directory)")
     add("--json", action="store_true", help="one JSON object on stdout")
+
+
+def _add_installation(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--groups", default="", metavar="NAME,…", help="further groups of the account")
+    add("--tarball", metavar="FILE", help="the vendor's archive; needs --sha256sums")
+    add("--sha256sums", metavar="FILE", help="its checksum, as sha256sum prints it")
+    add("--url", metavar="URL", help="where the vendor's config.sh registers it; needs --token-file")
+    add("--labels", default="", metavar="NAME,…", help="what jobs it takes")
+    add("--token-file", metavar="FILE", help="registration token, mode 0600; used once, then deleted")
+    add("--linger", action="store_true", help="with --user-manager: it goes on when you log out")
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -51,4 +74,5 @@ def settings_of(args: argparse.Namespace) -> Settings:
         home_links=tuple(quoting.link(text) for text in args.home_link),
         state_dir=None if args.no_hold_state else args.state_dir or DEFAULT_STATE_DIR,
         system=not args.user_manager,
+        unit_dir=args.unit_dir,
     )

@@ -116,6 +116,18 @@ class Manager:
             time.sleep(POLL_SECONDS)
 
 
+def linger(uid: int, *, enable: bool) -> None:
+    """Whether a user's manager runs without a login (org.freedesktop.login1(5)). Raises ``RefusedError``."""
+    name = "org.freedesktop.login1"
+    try:
+        bus = sdbus.sd_bus_open_system()
+        message = bus.new_method_call_message(name, "/org/freedesktop/login1", f"{name}.Manager", "SetUserLinger")
+        message.append_data("ubb", uid, enable, False)
+        bus.call(message)
+    except (sdbus.SdBusBaseError, OSError) as error:
+        raise RefusedError(f"the login manager refused to let uid {uid} linger: {_words(error)}") from error
+
+
 def _words(error: Exception) -> str:
     """The manager's own words; of the library's, which name lines of C, the error number's meaning alone."""
     number = re.search(r"returned error number: (\d+)$", str(error))

@@ -21,8 +21,11 @@ TIMEOUT = 30.0
 LONGEST = 1 << 20
 
 
-def ask_as(account: Account, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns, as JSON brings it over. Raises ``UnseenError``: no powers, no answer, a failure."""
+def ask_as(account: Account, work: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
+    """What ``work`` returns within ``timeout`` seconds, as JSON brings it over.
+
+    Raises ``UnseenError``: no powers, no answer, a failure.
+    """
     if os.geteuid() not in (0, account.uid):
         raise UnseenError(f"only root can look as {account.name}: run it with sudo")
     context = multiprocessing.get_context("fork")
@@ -31,7 +34,7 @@ def ask_as(account: Account, work: Callable[[], Any]) -> Any:
     child.start()
     writing.close()
     try:
-        said = reading.recv_bytes(LONGEST) if reading.poll(TIMEOUT) else None
+        said = reading.recv_bytes(LONGEST) if reading.poll(timeout) else None
     except (EOFError, OSError) as error:
         raise UnseenError(f"the look as {account.name} ended without an answer") from error
     finally:
@@ -39,7 +42,7 @@ def ask_as(account: Account, work: Callable[[], Any]) -> Any:
         child.kill()  # our own child, not waited for yet
         child.join(TIMEOUT)
     if said is None:
-        raise UnseenError(f"the look as {account.name} did not end within {TIMEOUT:g} s: does a disk hang?")
+        raise UnseenError(f"the look as {account.name} did not end within {timeout:g} s: does a disk hang?")
     answer = json.loads(said)
     if "failed" in answer:
         raise UnseenError(f"the look as {account.name} failed: {answer['failed']}")

@@ -129,14 +129,15 @@ def _readable(settings: Settings, environ: Mapping[str, str]) -> Iterator[Findin
 
 def _writable(executed: Iterable[str]) -> Iterator[Finding]:
     """Whatever of others' programs, or of the way to them, this account could write or exchange."""
-    seen: set[str] = set()
-    for path in executed:
-        for one in _way(path):
-            if one.path not in seen and _may_write(one):
-                what = f"the runner's account may write {one.path} ({one.said})"
-                why = f"another account runs what lies there: {path}"
-                yield Finding("writable", one.path, what, why, f"chown root {one.path}; chmod go-w {one.path}")
-            seen.add(one.path)
+    for path, said in writable(executed):
+        what = f"the runner's account may write {path} ({said})"
+        why = "another account runs what lies there or below"
+        yield Finding("writable", path, what, why, f"chown root {path}; chmod go-w {path}")
+
+
+def writable(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Components of these paths that this account may write or exchange, each with its owner and mode."""
+    return list({one.path: one.said for path in paths for one in _way(path) if _may_write(one)}.items())
 
 
 def _way(path: str) -> list[Component]:

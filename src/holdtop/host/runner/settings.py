@@ -38,6 +38,8 @@ class Settings:
     home_links: tuple[tuple[str, str], ...] = ()
     #: A unit of the system's manager; else of a user's, who is the account then.
     system: bool = True
+    #: Where the unit's file lies; ``None``: where its manager looks first.
+    unit_dir: str | None = None
 
     def __post_init__(self) -> None:
         quoting.check_unit_name(self.name)
@@ -53,6 +55,8 @@ class Settings:
             quoting.assignment(f"{key}={text}", "--env")
             if key in _OWN:
                 raise UsageError(f"--env {key}: the unit sets it itself (--path-dir, --home, --user, --state-dir)")
+        if self.unit_dir is not None:
+            quoting.check_path(self.unit_dir, "--unit-dir")
         for name, target in self.home_links:
             _check_link(name, target)
         if self.state_dir is not None:
@@ -61,6 +65,11 @@ class Settings:
     @property
     def unit(self) -> str:
         return f"{PREFIX}{self.name}.service"
+
+    @property
+    def unit_path(self) -> str:
+        own = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(self.home, ".config"), "systemd/user")
+        return os.path.join(self.unit_dir or ("/etc/systemd/system" if self.system else own), self.unit)
 
     @property
     def directory(self) -> str:
