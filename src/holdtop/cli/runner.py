@@ -10,6 +10,7 @@ PARTS = {
     "render": "print the unit",
     "install": "make one, and see that it lives (root)",
     "verify": "whether a runner is what it has to be",
+    "drill": "a job that runs out of memory, and a unit that survives it",
     "remove": "undo what install made",
 }
 EPILOG = "exit status: 0, 1 findings, 6 refused (why), 7 nothing is installed, 8 could not be seen or shown here"
