@@ -23,7 +23,7 @@ import holdtop.host
 import holdtop.host.runner
 import holdtop.payload
 from holdtop import config
-from holdtop.cli import main, run, runner, runner_verify, state, state_init, state_steps
+from holdtop.cli import main, run, runner, runner_install, runner_remove, runner_verify, state, state_init, state_steps
 
 PR_SET_DUMPABLE = 4
 
@@ -32,6 +32,8 @@ for package in (holdtop.hold, holdtop.payload, holdtop.host, holdtop.host.runner
         importlib.import_module(module.name)
 assert run
 assert runner
+assert runner_install
+assert runner_remove
 assert runner_verify
 assert state
 assert state_init

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -52,11 +53,16 @@ def main_process(box: SystemBox, unit: str) -> Identity:
 
 def test_each_broken_directive_is_found_and_nothing_else(system: SystemBox) -> None:
     units = [put(system, name, replaced) for name, (replaced, _) in BROKEN.items()]
+    units.append(put(system, "dropped"))
+    system.write(f"/etc/systemd/system/{units[-1]}.d/vendor.conf", "[Service]\r\n# KillMode=mixed\nKillMode=process\n")
     start(system, put(system, "well"), *units)
-    told = verified(system, ["well", "absent", *BROKEN])
+    told = verified(system, ["well", "absent", "dropped", *BROKEN])
     assert told["well"][0] == 0
     assert (told["well"][1]["problems"], told["well"][1]["could_not_look"]) == ([], [])
     assert (told["absent"][0], kinds(told["absent"][1])) == (1, ["no-unit"])
+    assert (told["dropped"][0], kinds(told["dropped"][1])) == (1, ["kill-mode"]), (
+        "in force, whatever the unit's file says"
+    )
     found = {name: (told[name][0], sorted(kinds(told[name][1]))) for name in BROKEN}
     assert found == {name: (1, sorted(wanted)) for name, (_, wanted) in BROKEN.items()}
 
@@ -155,28 +161,31 @@ def test_a_users_own_manager_is_asked_and_the_missing_linger_said() -> None:
     """Without linger the last logout ends the runner, whatever its unit says."""
     account = 54321
     with user_manager(account) as manager:
+        own = [sys.executable, AS_ACCOUNT, str(account), str(account), "022", "runner"]
 
-        def ask(*words: str) -> subprocess.CompletedProcess[str]:
-            own = [sys.executable, AS_ACCOUNT, str(account), str(account), "022", "runner", *words]
-            with manager.popen(own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        def ask(part: str, *words: str) -> subprocess.CompletedProcess[str]:
+            words = *own, part, "--name", "mine", "--user-manager", "--no-hold-state", *words
+            with manager.popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
                 out, error = asked.communicate(timeout=60)
-            return subprocess.CompletedProcess(own, asked.returncode, out, error)
+            return subprocess.CompletedProcess(words, asked.returncode, out, error)
 
-        words = "--name", "mine", "--user-manager", "--no-hold-state"
-        text = ask("render", *words).stdout.replace("RestartSec=30", QUICK)
         place = f"/proc/{manager.first}/root/run/home"
         script = f"""set -e
-mkdir -p {place}/.config/systemd/user {place}/runner-mine/bin
-cat > {place}/.config/systemd/user/holdtop-runner-mine.service
+mkdir -p {place}/.config/systemd/user/holdtop-runner-mine.service.d {place}/runner-mine/bin
+printf '[Service]\\n{QUICK}\\n' > {place}/.config/systemd/user/holdtop-runner-mine.service.d/quick.conf
 printf '#!/bin/sh\\nexec sleep 1000000\\n' > {place}/runner-mine/bin/runsvc.sh
 chmod 755 {place}/runner-mine/bin/runsvc.sh
 chown -R {account} {place}"""
-        subprocess.run(["sh", "-c", script], input=text, text=True, check=True, timeout=20)
-        manager.ask("systemctl", "--user", "enable", "--now", "holdtop-runner-mine.service")
-        done = ask("verify", *words, "--json")
-        assert done.stdout, done.stderr
+        subprocess.run(["sh", "-c", script], check=True, timeout=20)
+        made = ask("install", "--yes")
+        assert made.returncode == 0, made
+        assert "loginctl enable-linger lane" in made.stderr
+        done = ask("verify", "--json")
         assert (done.returncode, json.loads(done.stdout)["problems"]) == (0, []), done
         assert "loginctl enable-linger lane" in " ".join(json.loads(done.stdout)["remarks"])
+        assert ask("remove", "--yes").returncode == 0
+        assert manager.units("holdtop-runner-*") == []
+        assert os.path.exists(f"{place}/runner-mine/bin/runsvc.sh"), "it was there before"
 
 
 def test_without_a_manager_nothing_is_claimed() -> None:

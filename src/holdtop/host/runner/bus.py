@@ -36,7 +36,8 @@ class Connection:
             self._bus.method_call_timeout_usec = ANSWER_TIMEOUT * 1_000_000
             self.call("GetDefaultTarget")
         except (sdbus.SdBusBaseError, OSError, RefusedError) as error:
-            raise UnseenError(f"{self.said} cannot be asked: {_words(error)}") from error
+            hint = "" if system else "; it runs while you are logged in or linger, and XDG_RUNTIME_DIR leads to it"
+            raise UnseenError(f"{self.said} cannot be asked: {_words(error)}{hint}") from error
 
     def call(self, method: str, signature: str = "", *arguments: Any) -> Any:
         """A method of the manager itself."""

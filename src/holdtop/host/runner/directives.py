@@ -16,7 +16,7 @@ Properties = Mapping[str, Any]
 def findings(settings: Settings, said: Properties) -> Iterator[Finding]:
     """What of the unit's properties (``Manager.properties``) is not as it has to be."""
     if said["LoadState"] != "loaded":
-        yield _finding(settings, "no-unit", f"there is no such unit ({said['LoadState']})", "", install(settings))
+        yield _no_unit(settings, said["LoadState"])
         return
     yield from _state(settings, said)
     yield from _policies(settings, said)
@@ -30,6 +30,12 @@ def install(settings: Settings) -> str:
     """The command that puts the unit back in its form."""
     manager = "" if settings.system else " --user-manager"
     return f"holdtop runner install --name {settings.name}{manager}, with its other options"
+
+
+def _no_unit(settings: Settings, state: str) -> Finding:
+    remedy = f"{_systemctl(settings)} unmask {settings.unit}" if state == "masked" else install(settings)
+    what = "there is no such unit" if state == "not-found" else f"its unit is {state}"
+    return _finding(settings, "no-unit", what, "no job is taken", remedy)
 
 
 def _state(settings: Settings, said: Properties) -> Iterator[Finding]:

@@ -5,7 +5,9 @@ What lies in the account's home is made by the account itself, in a child: root 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -67,8 +69,18 @@ def warnings(wanted: Wanted) -> Iterator[str]:
         elif name == "docker":
             yield "whoever is in the group docker is root: so is every job then"
     settings = wanted.settings
+    if settings.system and (shell := _shell(settings.user)):
+        yield f"{settings.user} was there before, with the shell {shell}: usermod --shell {NO_SHELL} {settings.user}"
     if not settings.system and not wanted.linger and not os.path.exists(f"/var/lib/systemd/linger/{settings.user}"):
         yield f"without linger your last logout ends the runner: --linger, or loginctl enable-linger {settings.user}"
+
+
+def _shell(user: str) -> str | None:
+    """What somebody could log in with; ``None`` when that is nothing, or there is no account."""
+    with contextlib.suppress(KeyError):
+        shell = pwd.getpwnam(user).pw_shell
+        return None if os.path.basename(shell) in ("nologin", "false") else shell or "/bin/sh"
+    return None
 
 
 def _refuse(wanted: Wanted) -> None:

@@ -16,7 +16,7 @@ from holdtop.hold.places import resolve
 from holdtop.host import tools
 from holdtop.host.access import Component, components
 from holdtop.host.accounts import Account, with_homes
-from holdtop.host.runner.settings import Settings
+from holdtop.host.runner.settings import SYSTEM_PATH, Settings
 from holdtop.host.values import Finding
 
 #: Of a directory of shared tools no more entries are looked at.
@@ -35,17 +35,22 @@ def findings(settings: Settings, environment: Mapping[str, str], executed: Itera
     return found
 
 
-def executed_by_others(settings: Settings, runner: Account) -> list[str]:
-    """Paths that other accounts run, or that are run for them; found with the powers that we have."""
-    found = set(settings.path_dirs) | {target for _, target in settings.home_links}
+def executed_by_others(settings: Settings, runner: Account, path: str) -> list[str]:
+    """Paths that other accounts run, or that are run for them; found with the powers that we have.
+
+    ``path``: the unit's own; what it has before the system's directories is shared.
+    """
+    named = {one for one in path.split(":") if os.path.isabs(one)} - set(SYSTEM_PATH)
+    shared = named.union(settings.path_dirs, (target for _, target in settings.home_links))
+    found = set(shared)
     for account in with_homes():
         if account.uid != runner.uid:
             found.update(os.path.join(account.home, name) for name in ("", *STARTED))
             found.update(tool.path for tool in tools.tools(account, settings.state_dir or ""))
-            found.update(one for path in tools.paths_of(account.uid) for one in path if os.path.isabs(one))
-    for directory in (*settings.path_dirs, *(target for _, target in settings.home_links)):
+            found.update(one for parts in tools.paths_of(account.uid) for one in parts if os.path.isabs(one))
+    for directory in shared:
         found.update(_entries(directory))
-    return sorted(path for path in found if os.path.lexists(path))
+    return sorted(one for one in found if os.path.lexists(one))
 
 
 def _entries(directory: str) -> list[str]:

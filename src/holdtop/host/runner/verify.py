@@ -94,10 +94,10 @@ def _account(settings: Settings, said: Mapping[str, Any]) -> list[Finding]:
     except UsageError as error:
         remedy = directives.install(settings)
         return [Finding("no-account", settings.user, str(error), "nothing can run as it", remedy)]
-    executed = reach.executed_by_others(settings, runner)
     environment = settings.variables
     if said["LoadState"] == "loaded":
         environment = dict(one.split("=", 1) for one in said["Environment"])
+    executed = reach.executed_by_others(settings, runner, environment.get("PATH", ""))
     found = ask_as(runner, lambda: [_plain(one) for one in reach.findings(settings, environment, executed)])
     return [*(Finding(*one) for one in found), *_groups(settings, said.get("MainPID", 0), runner.gid)]
 
