@@ -56,6 +56,7 @@ umount --lazy /mnt
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=box.target --show-status=no \
     --log-target=journal
 """
+FILES = ("/lib/systemd/systemd", "/usr/lib/systemd/system/dbus.socket")
 PROGRAMS = ("systemctl", "dbus-daemon", "nsenter", "unshare", "useradd")
 
 
@@ -103,7 +104,7 @@ def system_manager() -> Iterator[SystemBox]:
         pytest.skip("needs root: makes namespaces")
     if home is None:
         pytest.skip("needs cgroup v2: a service manager lives in it")
-    if not all(map(shutil.which, PROGRAMS)) or not os.path.exists("/lib/systemd/systemd"):
+    if not all(map(shutil.which, PROGRAMS)) or not all(map(os.path.exists, FILES)):
         pytest.skip("needs systemd: a service manager and its bus")
     group = home.make(f"system-manager-{uuid.uuid4().hex[:8]}")
     with tempfile.TemporaryFile() as log:

@@ -78,6 +78,8 @@ def test_a_whole_installation_lives_and_a_second_run_does_nothing(system: System
     assert not token.exists()
     directory = system.at(f"{HOME}/runner-one")
     assert (directory / "config-uid").read_text().strip() == system.do("id", "-u", "ghrunner").stdout.strip()
+    assert {path.lstat().st_uid for path in (directory, *directory.rglob("*"))} == {directory.stat().st_uid}
+    assert directory.stat().st_uid == int((directory / "config-uid").read_text())
     assert TOKEN not in (directory / "config-arguments").read_text()
     assert "apu,big" in (directory / "config-arguments").read_text().splitlines()
     assert os.readlink(system.at(f"{HOME}/.local/tools")) == TOOLS
@@ -119,6 +121,7 @@ def test_a_listener_in_mid_job_goes_on_unless_asked(system: SystemBox) -> None:
     done = runner(system, "install", "one", *words, "--memory-max", "40G")
     assert done.returncode == 0, done.stdout
     assert "a job runs, and its listener goes on" in done.stderr
+    assert f"restart {UNIT}" not in done.stderr
     assert system.show(UNIT, "MainPID") == pid
     assert system.show(UNIT, "MemoryMax") == str(40 << 30)
     assert runner(system, "remove", "one", "--yes").returncode == 6, "not while a job runs"

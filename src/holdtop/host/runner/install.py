@@ -232,6 +232,8 @@ def _start(name: str, manager: Manager) -> None:
 
 
 def _restart(wanted: Wanted, manager: Manager) -> None:
-    """Asked again: a job may have come since."""
-    if wanted.now or not has_job(manager, wanted.settings.unit):
-        manager.restart(wanted.settings.unit)
+    """Asked again: a job may have come since. Raises ``RefusedError`` then."""
+    name = wanted.settings.unit
+    if not wanted.now and has_job(manager, name):
+        raise RefusedError(f"{name} has a job by now, and its listener goes on as it was started: --now restarts it")
+    manager.restart(name)
