@@ -178,6 +178,22 @@ def test_a_removal_undoes_what_was_made_and_nothing_else(system: SystemBox) -> N
     assert runner(system, "remove", "one", "--yes").returncode == 7, "nothing is on record any more"
 
 
+def test_another_account_home_and_directory_are_undone_only_when_named(system: SystemBox) -> None:
+    system.do("mkdir", "/home/units")
+    where = ["--user", "builder", "--home", "/home/builder", "--unit-dir", "/home/units", "--yes"]
+    assert runner(system, "install", "one", *archive(system), *where).returncode == 0
+    assert system.show(UNIT, "User") == "builder"
+    assert system.show(UNIT, "UnitFileState") == "enabled"
+    assert "--unit-dir" in (done := runner(system, "remove", "one", *where[:4], "--yes")).stderr
+    assert done.returncode == 6
+    assert "--user, --home" in runner(system, "remove", "one", *where[4:]).stderr
+    assert system.show(UNIT, "ActiveState") == "active"
+    assert runner(system, "remove", "one", *where).returncode == 0
+    assert os.listdir(system.at("/home/units")) == []
+    assert not system.at("/home/builder").exists()
+    assert system.show(UNIT, "LoadState") == "not-found"
+
+
 def test_an_account_that_was_there_before_stays_and_two_runners_share_theirs(system: SystemBox) -> None:
     words = [*archive(system), "--yes"]
     for name in ("one", "two"):

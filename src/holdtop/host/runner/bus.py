@@ -95,11 +95,14 @@ class Manager:
         """Read the unit files again."""
         self._call("Reload")
 
-    def enable(self, unit: str) -> None:
-        self._call("EnableUnitFiles", "asbb", [unit], False, False)
+    def enable(self, path: str) -> None:
+        """From the next boot on; a unit outside of its manager's directories is linked into them."""
+        self._call("EnableUnitFiles", "asbb", [path], False, False)
+        self.reload()
 
     def disable(self, unit: str) -> None:
         self._call("DisableUnitFiles", "asb", [unit], False)
+        self.reload()
 
     def forget_failure(self, unit: str) -> None:
         self._call("ResetFailedUnit", "s", unit)

@@ -30,6 +30,7 @@ def plan(settings: Settings, manager: Manager, *, now: bool) -> list[Step]:
     entries = ledger.entries()
     if not entries:
         raise GoneError(f"{settings.unit}: no installation is on record ({ledger.path}); nothing was removed")
+    _refuse_other(settings, entries)
     if not now and has_job(manager, settings.unit):
         raise RefusedError(f"{settings.unit} has a job: wait until it has ended, or end it with --now")
     kept = {entry for entry in entries if _is_shared(settings, *entry)}
@@ -37,6 +38,17 @@ def plan(settings: Settings, manager: Manager, *, now: bool) -> list[Step]:
         _step(settings, ledger, manager, kind, name) for kind, name in reversed(entries) if (kind, name) not in kept
     ]
     return [*_stop(settings, manager), *steps, *_handed_over(settings, ledger, kept)]
+
+
+def _refuse_other(settings: Settings, entries: list[tuple[str, str]]) -> None:
+    """The options are not those of the installation: something else of the box would be undone. ``RefusedError``."""
+    units = [name for kind, name in entries if kind == "unit"]
+    if units and settings.unit_path not in units:
+        raise RefusedError(f"it was installed as {units[0]}: name its directory, --unit-dir")
+    if settings.system and os.path.lexists(settings.unit_path) and not _runs_as(settings.unit_path, settings.user):
+        raise RefusedError(
+            f"{settings.unit} does not run as {settings.user}: name its account and home, --user, --home"
+        )
 
 
 def _stop(settings: Settings, manager: Manager) -> Iterator[Step]:
