@@ -7,6 +7,7 @@
     ├── ConfigError         (2)   a configuration file is wrong; names the file and the key
     ├── RefusedError        (6)   an act is refused, with the reason
     ├── GoneError           (7)   what was to be acted on is already gone
+    ├── UnseenError         (8)   what was asked for cannot be seen or shown here; says why
     └── HoldError         (125)   the hold itself failed
         ├── PlaceError            the state cannot be resolved, reached or trusted; names the path
         │   └── StateDenied       … because this account may not; never to be called "busy"
@@ -53,6 +54,12 @@ class GoneError(HoldtopError):
     """The target of an act is already gone; nothing was done."""
 
     status = 7
+
+
+class UnseenError(HoldtopError):
+    """What was asked for cannot be seen or shown on this box. That says nothing about it."""
+
+    status = 8
 
 
 class HoldError(HoldtopError):

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import importlib
 import io
+import multiprocessing.popen_fork
 import os
 import pkgutil
 import sys
@@ -19,21 +20,27 @@ import jeepney.io.blocking  # type: ignore[import-untyped]
 
 import holdtop.hold
 import holdtop.host
+import holdtop.host.runner
 import holdtop.payload
 from holdtop import config
-from holdtop.cli import main, run, state, state_init, state_steps
+from holdtop.cli import main, run, runner, runner_install, runner_remove, runner_verify, state, state_init, state_steps
 
 PR_SET_DUMPABLE = 4
 
-for package in (holdtop.hold, holdtop.payload, holdtop.host):
+for package in (holdtop.hold, holdtop.payload, holdtop.host, holdtop.host.runner):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 assert run
+assert runner
+assert runner_install
+assert runner_remove
+assert runner_verify
 assert state
 assert state_init
 assert state_steps
 assert config
 assert jeepney.io.blocking
+assert multiprocessing.popen_fork
 codecs.lookup("ascii")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     # What is loaded late: by the parser, and by a verb that only looks.

@@ -30,7 +30,7 @@ VERBS = {
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
     "state": "one queue for several accounts: init",
-    "runner": "a CI runner that survives its jobs: render",
+    "runner": "a CI runner that survives its jobs: render, install, verify, drill, remove",
     "demo": "a sandboxed box with real processes, and the console on it",
 }
 #: The verbs that run a payload.

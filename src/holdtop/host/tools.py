@@ -31,14 +31,17 @@ _OURS = re.compile(r"^(?!\s*#)(.*\bholdtop\.cli\.main\b|\s*exec\s+\S*holdtop\s+r
 _HOME = re.compile(r"(HOME\b|~/)")
 
 
+#: ``ours``: holdtop's own. ``fleet``: another's, which names the shared directory. ``home``: it knows the home only.
+#: ``unknown``: its text does not tell, or could not be read.
+Resolves = Literal["ours", "fleet", "home", "unknown"]
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     account: Account
     name: str
     path: str
-    #: ``ours``: holdtop's own. ``fleet``: another's, which names the shared directory. ``home``: it knows the home
-    #: only. ``unknown``: its text does not tell, or could not be read.
-    resolves: Literal["ours", "fleet", "home", "unknown"]
+    resolves: Resolves
 
     @property
     def stale(self) -> bool:
@@ -102,11 +105,16 @@ def environment(pid: int) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _read(account: Account, path: str, state_dir: str) -> Literal["ours", "fleet", "home", "unknown"]:
+def _read(account: Account, path: str, state_dir: str) -> Resolves:
     try:
-        text = with_powers_of(account.uid, lambda: _text(path))
+        return with_powers_of(account.uid, lambda: resolves(path, state_dir))
     except (OSError, HoldError):
         return "unknown"
+
+
+def resolves(path: str, state_dir: str) -> Resolves:
+    """Where the copy of that path looks for the state, by its text. Raises ``OSError``."""
+    text = _text(path)
     if _OURS.search(text):
         return "ours"
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))

@@ -71,3 +71,11 @@ def assignment(text: str, what: str) -> tuple[str, str]:
     if not equals or not _VARIABLE.fullmatch(key):
         raise UsageError(f"{what}: {text!r} is not of the form NAME=VALUE")
     return key, check_text(rest, what)
+
+
+def link(text: str) -> tuple[str, str]:
+    """``NAME=TARGET`` apart; the settings check both. Raises ``UsageError``."""
+    name, equals, target = text.partition("=")
+    if not equals or not name or not target:
+        raise UsageError(f"--home-link: {text!r} is not of the form NAME=TARGET")
+    return name, target

@@ -34,8 +34,12 @@ class Settings:
     environment: tuple[tuple[str, str], ...] = ()
     #: Where the hold's state lives; ``None``: this runner's jobs hold nothing that others hold.
     state_dir: str | None = DEFAULT_STATE_DIR
+    #: In the home, name -> what it leads to: read by jobs, and not to be written by them.
+    home_links: tuple[tuple[str, str], ...] = ()
     #: A unit of the system's manager; else of a user's, who is the account then.
     system: bool = True
+    #: Where the unit's file lies; ``None``: where its manager looks first.
+    unit_dir: str | None = None
 
     def __post_init__(self) -> None:
         quoting.check_unit_name(self.name)
@@ -51,12 +55,21 @@ class Settings:
             quoting.assignment(f"{key}={text}", "--env")
             if key in _OWN:
                 raise UsageError(f"--env {key}: the unit sets it itself (--path-dir, --home, --user, --state-dir)")
+        if self.unit_dir is not None:
+            quoting.check_path(self.unit_dir, "--unit-dir")
+        for name, target in self.home_links:
+            _check_link(name, target)
         if self.state_dir is not None:
             quoting.check_path(self.state_dir, "--state-dir")
 
     @property
     def unit(self) -> str:
         return f"{PREFIX}{self.name}.service"
+
+    @property
+    def unit_path(self) -> str:
+        own = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(self.home, ".config"), "systemd/user")
+        return os.path.join(self.unit_dir or ("/etc/systemd/system" if self.system else own), self.unit)
 
     @property
     def directory(self) -> str:
@@ -84,6 +97,13 @@ def own_account() -> tuple[str, str]:
     """Name and home of whoever runs this: a unit of a user's manager runs as nobody else."""
     entry = pwd.getpwuid(os.geteuid())
     return entry.pw_name, entry.pw_dir
+
+
+def _check_link(name: str, target: str) -> None:
+    quoting.check_text(name, "--home-link")
+    if name.startswith("/") or os.path.normpath(name) != name or name.split("/")[0] in (".", ".."):
+        raise UsageError(f"--home-link: {name!r} is no path below the home, such as lb or .local/bin")
+    quoting.check_path(target, "--home-link")
 
 
 def _check_own(user: str, home: str) -> None:

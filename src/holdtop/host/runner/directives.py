@@ -1,0 +1,90 @@
+"""Whether a unit is what keeps a runner alive: judged by what its manager says is in force, not by a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdtop.host.runner import sizes
+from holdtop.host.runner.settings import Settings
+from holdtop.host.runner.sizes import INFINITY
+from holdtop.host.values import Finding
+
+Properties = Mapping[str, Any]
+
+
+def findings(settings: Settings, said: Properties) -> Iterator[Finding]:
+    """What of the unit's properties (``Manager.properties``) is not as it has to be."""
+    if said["LoadState"] != "loaded":
+        yield _no_unit(settings, said["LoadState"])
+        return
+    yield from _state(settings, said)
+    yield from _policies(settings, said)
+    yield from _memory(settings, said)
+    if said["NeedDaemonReload"]:
+        why = "what is in force is not what the next start will read"
+        yield _finding(settings, "stale", "its files have changed since", why, f"{_systemctl(settings)} daemon-reload")
+
+
+def install(settings: Settings) -> str:
+    """The command that puts the unit back in its form."""
+    manager = "" if settings.system else " --user-manager"
+    return f"holdtop runner install --name {settings.name}{manager}, with its other options"
+
+
+def _no_unit(settings: Settings, state: str) -> Finding:
+    remedy = f"{_systemctl(settings)} unmask {settings.unit}" if state == "masked" else install(settings)
+    what = "there is no such unit" if state == "not-found" else f"its unit is {state}"
+    return _finding(settings, "no-unit", what, "no job is taken", remedy)
+
+
+def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
+    systemctl = _systemctl(settings)
+    log = f"{'journalctl -u' if settings.system else 'journalctl --user -u'} {settings.unit}"
+    if said["ActiveState"] != "active":
+        what = f"it is {said['ActiveState']} ({said['SubState']})"
+        yield _finding(settings, "not-active", what, "no job is taken", f"{systemctl} start {settings.unit}; {log}")
+    if said["Result"] != "success":
+        what = f"Result={said['Result']}"
+        yield _finding(settings, "failed", what, "its last end was no orderly one", f"{log}; {systemctl} restart")
+    if said["UnitFileState"] == "disabled":
+        why = "after the next boot nobody takes jobs"
+        yield _finding(settings, "not-enabled", "it is disabled", why, f"{systemctl} enable {settings.unit}")
+    user = said["User"] if settings.system else settings.user
+    if user != settings.user:
+        why = "jobs are unreviewed code and need that account's bounds"
+        yield _finding(settings, "user", f"User={user or 'root'}, not {settings.user}", why, install(settings))
+
+
+def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
+    interval = said["StartLimitIntervalUSec"]
+    found = [
+        ("oom-policy", "OOMPolicy", said["OOMPolicy"], said["OOMPolicy"] == "continue", "one job's kill ends it"),
+        ("restart", "Restart", said["Restart"], said["Restart"] == "always", "a listener that ends with 0 stays dead"),
+        ("kill-mode", "KillMode", said["KillMode"], said["KillMode"] in ("mixed", "control-group"),
+         "what a job has started outlives it, with nobody who tracks it"),
+        ("start-limit", "StartLimitIntervalSec", f"{interval / 1e6:g}", interval == 0,
+         "after a few quick ends it is given up for good"),
+    ]  # fmt: skip
+    for kind, name, value, right, why in found:
+        if not right:
+            yield _finding(settings, kind, f"{name}={value} is in force", why, install(settings))
+
+
+def _memory(settings: Settings, said: Properties) -> Iterator[Finding]:
+    high, most = said["MemoryHigh"], said["MemoryMax"]
+    if most == INFINITY:
+        why = "one job may take the box's whole memory"
+        yield _finding(settings, "memory-max", "MemoryMax is not set", why, install(settings))
+    elif high >= most:
+        what = f"MemoryHigh ({sizes.said(high)}) is not below MemoryMax ({sizes.said(most)})"
+        why = "nothing is slowed down before something is killed"
+        yield _finding(settings, "memory-high", what, why, f"{install(settings)}: --memory-high")
+
+
+def _systemctl(settings: Settings) -> str:
+    return "systemctl" if settings.system else "systemctl --user"
+
+
+def _finding(settings: Settings, kind: str, what: str, why: str, remedy: str) -> Finding:
+    return Finding(kind, settings.unit, what, why, remedy)
