@@ -80,7 +80,7 @@ def console(state_dir: str) -> Console:
             theme=themes.DEFAULT,
             glyphs=UNICODE,
             reasons=settings.reasons,
-            logs={},
+            logs=(),
             state_dir=state_dir,
         )
     )

@@ -44,8 +44,8 @@ class Setup:
     theme: str
     glyphs: Glyphs
     reasons: Sequence[str]
-    #: Further logs to follow: label -> path.
-    logs: dict[str, str]
+    #: Paths of further logs to follow.
+    logs: tuple[str, ...]
     troubles: tuple[str, ...] = ()
     read_only: bool = False
     colorless: bool = False
@@ -137,7 +137,7 @@ class Console(App[None]):
         self._heard, self.world.silent_for = time.monotonic(), None
         self.world.take(message.snapshot)
         paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
-        self._logs.follow(paths | self._setup.logs)
+        self._logs.follow(paths, self._setup.logs)
         if (screen := self._now()).ready:
             screen.look_again()
             if first:

@@ -1,8 +1,9 @@
-"""The lines of an event log as the console shows them. Every field is foreign text."""
+"""The lines of event logs and of other files as the console shows them. Every field is foreign text."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
@@ -26,10 +27,23 @@ _ROLES: dict[str, Role] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of one log: an event, or what was no event (``?``), or a note of the follower (``note``)."""
+#: How other programs say how bad a line is, within its first ``_LEVEL_WITHIN`` characters.
+_CRITICAL = re.compile(r"\b(?:error|fatal|critical|panic|traceback|exception|oom)\b", re.IGNORECASE)
+_WARNING = re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE)
+_LEVEL_WITHIN = 120
+#: How bad a line is at least, by the name of a level; what else is shown.
+LEVELS: dict[str, frozenset[Role]] = {
+    "all": frozenset(),
+    "warnings": frozenset({"warning", "critical"}),
+    "errors": frozenset({"critical"}),
+}
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogLine:
+    """One line of one log: an event, what was no event (``?``), a line of a file, or a note of the follower."""
+
+    #: Whose event log it is of; empty for a line of another file.
     resource: str
     #: RFC 3339 as written, or empty.
     at: str
@@ -39,6 +53,22 @@ class LogLine:
     role: Role = "text"
     #: Whose hold it was, where the event says so; the world knows it of the others.
     lane: str = ""
+    #: Path of the file, where it is no event log.
+    file: str = ""
+    #: It has no end yet: a later line of the same log takes its place.
+    unfinished: bool = False
+
+    @property
+    def log(self) -> str:
+        """Which log it is of: a path, or a resource."""
+        return self.file or self.resource
+
+
+def parse_line(path: str, text: str) -> LogLine:
+    """One line of a file that says nothing about holds."""
+    head = text[:_LEVEL_WITHIN]
+    role: Role = "critical" if _CRITICAL.search(head) else "warning" if _WARNING.search(head) else "text"
+    return LogLine("", "", "line", "", text, role, file=path)
 
 
 def parse_event(resource: str, text: str) -> LogLine:
@@ -64,6 +94,9 @@ def _text(said: dict[str, object], key: str) -> str:
 
 def log_row(entry: LogLine, lane: str, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
     """``lane``: whose ticket it is, or empty."""
+    if entry.file:
+        role: Role = "muted" if entry.kind == "note" else entry.role
+        return line(Span(f" {glyphs.clean(entry.text, 2 * width)}", role), selected=selected)
     instant = parse(entry.at)
     clock = f"{instant:%H:%M:%S}" if instant else " " * 8
     return line(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from holdtop.console.events import LogLine, parse_event
-from holdtop.console.follow import Follower, Note
+from holdtop.console.events import LogLine, parse_event, parse_line
+from holdtop.console.follow import Follower, Note, Open
 from holdtop.console.view.when import parse
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
@@ -51,13 +52,14 @@ class Operator(Protocol):
 
 
 class LogFeed:
-    """Follows the event logs in one daemon thread; a log that hangs delays other logs and nothing else."""
+    """Follows logs in one daemon thread; a log that hangs delays other logs and nothing else."""
 
     def __init__(self, on_lines: Callable[[Sequence[LogLine]], None]) -> None:
         self._on_lines = on_lines
         self._stop = threading.Event()
         self._followers: dict[str, Follower] = {}
-        self._paths: dict[str, str] = {}
+        self._events: Mapping[str, str] = {}
+        self._files: Sequence[str] = ()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="holdtop-logs", daemon=True).start()
@@ -65,9 +67,9 @@ class LogFeed:
     def stop(self) -> None:
         self._stop.set()
 
-    def follow(self, paths: dict[str, str]) -> None:
-        """The logs to follow from now on: label -> path. From any thread."""
-        self._paths = dict(paths)
+    def follow(self, events: Mapping[str, str], files: Sequence[str] = ()) -> None:
+        """The logs to follow from now on: event logs by resource, and paths of other files. From any thread."""
+        self._events, self._files = dict(events), tuple(files)
 
     def _run(self) -> None:
         while not self._stop.wait(LOG_REFRESH):
@@ -76,20 +78,23 @@ class LogFeed:
 
     def poll(self) -> list[LogLine]:
         """What is new in all of them."""
-        paths = self._paths
-        for label, follower in list(self._followers.items()):
-            if paths.get(label) != follower.path:
-                follower.close()
-                del self._followers[label]
-        lines: list[LogLine] = []
-        for label, path in paths.items():
-            follower = self._followers.setdefault(label, Follower(path))
-            for said in follower.poll():
-                if isinstance(said, Note):
-                    lines.append(LogLine(label, "", "note", "", f"{path}: {said.text}"))
-                else:
-                    lines.append(parse_event(label, said.text))
-        return in_order(lines)
+        events, files = self._events, self._files
+        self._forget({*events.values(), *files})
+        lines = in_order(line for resource, path in events.items() for line in self._new(path, resource))
+        return [*lines, *(line for path in files for line in self._new(path))]
+
+    def _forget(self, wanted: set[str]) -> None:
+        for path in [path for path in self._followers if path not in wanted]:
+            self._followers.pop(path).close()
+
+    def _new(self, path: str, resource: str = "") -> Iterator[LogLine]:
+        file = "" if resource else path
+        for said in self._followers.setdefault(path, Follower(path)).poll():
+            if isinstance(said, Note):
+                yield LogLine(resource, "", "note", "", said.text if file else f"{path}: {said.text}", file=file)
+            else:
+                line = parse_event(resource, said.text) if resource else parse_line(path, said.text)
+                yield replace(line, unfinished=True) if isinstance(said, Open) else line
 
 
 def in_order(lines: Iterable[LogLine]) -> list[LogLine]:

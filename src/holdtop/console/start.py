@@ -30,7 +30,7 @@ def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: boo
         theme=_theme(config.theme, loaded, os.environ),
         glyphs=chosen(os.environ, sys.__stderr__.encoding if sys.__stderr__ else "ascii"),
         reasons=config.reasons,
-        logs={os.path.basename(path): path for path in config.logs},
+        logs=config.logs,
         troubles=loaded.failed,
         read_only=read_only,
         colorless=bool(os.environ.get("NO_COLOR")),

@@ -16,8 +16,9 @@ from holdtop.console.view.subject import Entry, Subject, entries, entry_key, fla
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Process, Snapshot, Ticket
 
-#: Lines of all event logs together that are kept.
+#: Lines of all event logs together that are kept, and of each other file.
 KEPT_LINES = 5000
+KEPT_OF_FILE = 2000
 
 
 @dataclass
@@ -27,7 +28,12 @@ class World:
     read_only: bool = False
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
+    #: Of the event logs of all resources.
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    #: Of other files, by path.
+    files: dict[str, deque[LogLine]] = field(default_factory=dict)
+    #: Last lines without an end, by log.
+    unfinished: dict[str, LogLine] = field(default_factory=dict)
     #: By resource and ticket, as far as the log has said so.
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
     subject: Subject | None = None
@@ -95,11 +101,24 @@ class World:
 
     def add_log(self, lines: Iterable[LogLine]) -> None:
         for line in lines:
-            self.log.append(line)
+            if line.kind != "note":
+                self.unfinished.pop(line.log, None)
+            if not line.unfinished:
+                self._kept(line.file).append(line)
+            elif line.text:
+                self.unfinished[line.log] = line
             if line.lane:
                 self.lanes[line.resource, line.ticket] = line.lane
             if len(self.lanes) > KEPT_LINES:
                 del self.lanes[next(iter(self.lanes))]
+
+    def _kept(self, file: str) -> deque[LogLine]:
+        return self.files.setdefault(file, deque(maxlen=KEPT_OF_FILE)) if file else self.log
+
+    def lines(self, file: str = "") -> list[LogLine]:
+        """What is kept of a file, or of the event logs, oldest first; unfinished lines are the last ones."""
+        last = [line for line in self.unfinished.values() if line.file == file]
+        return [*self._kept(file), *last]
 
     def lane_of(self, entry: LogLine) -> str:
         return self.lanes.get((entry.resource, entry.ticket), "")

@@ -188,7 +188,7 @@ class EventPanel(Rows[LogLine]):
     def show_log(self) -> None:
         """The world's log as it is now, filtered."""
         world, wanted = self.world, self.world.wanted
-        self.show([entry for entry in world.log if not wanted or matches(entry, world.lane_of(entry), wanted)])
+        self.show([entry for entry in world.lines() if not wanted or matches(entry, world.lane_of(entry), wanted)])
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
         marked = selected and self.has_focus and not self._following
