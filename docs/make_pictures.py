@@ -89,7 +89,7 @@ def console(state_dir: str) -> Console:
 async def draw(app: Console, pilot: Pilot[None], picture: Picture) -> str:
     while app.look.painter.theme.name != picture.theme:
         app.action_next_theme()
-    app._now().say("")
+    app._main().say("")
     await pilot.resize_terminal(*picture.size)
     for key in picture.keys.split():
         await pilot.press(key)

@@ -1,4 +1,4 @@
-"""The real program on hand-made snapshots: ``python -m tests.console.live SCENE [THEME]``."""
+"""The real program on hand-made snapshots: ``python -m tests.console.live SCENE [THEME [LOG …]]``."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class Scene:
 
 if __name__ == "__main__":
     scene = sys.argv[1]
-    config = Config(theme=sys.argv[2] if len(sys.argv) > 2 else "dark")
+    config = Config(theme=sys.argv[2] if len(sys.argv) > 2 else "dark", logs=tuple(sys.argv[3:]))
     sys.exit(start(config, lambda on: Scene(scene, on), FakeOperator(), read_only=False, state_dir=None))

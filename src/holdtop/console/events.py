@@ -57,6 +57,8 @@ class LogLine:
     file: str = ""
     #: It has no end yet: a later line of the same log takes its place.
     unfinished: bool = False
+    #: Bytes of the log that a note says are not shown.
+    left_out: int = 0
 
     @property
     def log(self) -> str:
@@ -92,19 +94,31 @@ def _text(said: dict[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def log_row(entry: LogLine, lane: str, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
-    """``lane``: whose ticket it is, or empty."""
+def log_row(
+    entry: LogLine,
+    lane: str,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    selected: bool = False,
+    found: bool = False,
+    shift: int = 0,
+) -> Line:
+    """``lane``: whose ticket it is, or empty. ``found``: a search marked it. ``shift``: cells of its text left out."""
+    mark = Span(glyphs.focus if found else " ", "accent", True)
+    text = glyphs.clean(entry.text, shift + 2 * width)[shift:]
+    plain: Role = "muted" if entry.kind == "note" else "text"
     if entry.file:
-        role: Role = "muted" if entry.kind == "note" else entry.role
-        return line(Span(f" {glyphs.clean(entry.text, 2 * width)}", role), selected=selected)
+        return line(mark, Span(text, plain if entry.kind == "note" else entry.role, found), selected=selected)
     instant = parse(entry.at)
     clock = f"{instant:%H:%M:%S}" if instant else " " * 8
     return line(
-        Span(f" {clock} ", "muted"),
+        mark,
+        Span(f"{clock} ", "muted"),
         Span(glyphs.column(entry.resource, 4) + " ", "muted"),
         Span(glyphs.column(entry.kind, 10) + " ", entry.role, entry.role != "text"),
         *_whose(entry, lane, width, glyphs),
-        Span(glyphs.clean(entry.text, width), "muted" if entry.kind == "note" else "text"),
+        Span(text, plain, found),
         selected=selected,
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from holdtop.console.events import LogLine, parse_event, parse_line
 from holdtop.console.follow import Follower, Note, Open
@@ -15,6 +16,9 @@ from holdtop.operator.values import Outcome, Plan, Step
 
 #: Seconds between two looks at the logs.
 LOG_REFRESH = 0.5
+#: Seconds between two looks at the audits while they are shown, and by how much a look that took long is stretched.
+ACTS_REFRESH = 2.0
+ACTS_REST = 19
 
 
 class Feed(Protocol):
@@ -27,6 +31,20 @@ class Feed(Protocol):
 
 
 FeedMaker = Callable[[Callable[[Snapshot], None]], Feed]
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """All that the audits say: foreign text."""
+
+    #: By time, the newest last; each account's records are of its own writing.
+    records: tuple[Mapping[str, Any], ...] = ()
+    #: The first bad record of each account's chain, one sentence each; empty when all are whole.
+    bad: tuple[str, ...] = ()
+    #: Names of the accounts that wrote them.
+    users: Mapping[int, str] = field(default_factory=dict)
+    #: Why they could not be read.
+    trouble: str = ""
 
 
 class Operator(Protocol):
@@ -91,10 +109,32 @@ class LogFeed:
         file = "" if resource else path
         for said in self._followers.setdefault(path, Follower(path)).poll():
             if isinstance(said, Note):
-                yield LogLine(resource, "", "note", "", said.text if file else f"{path}: {said.text}", file=file)
+                text = said.text if file else f"{path}: {said.text}"
+                yield LogLine(resource, "", "note", "", text, file=file, left_out=said.left_out)
             else:
                 line = parse_event(resource, said.text) if resource else parse_line(path, said.text)
                 yield replace(line, unfinished=True) if isinstance(said, Open) else line
+
+
+class ActsFeed:
+    """Reads the audits in a daemon thread, while somebody looks at them and no longer."""
+
+    def __init__(self, read: Callable[[], Acts], on_acts: Callable[[Acts], None]) -> None:
+        """``read`` may block. Raises nothing."""
+        self._read, self._on_acts = read, on_acts
+        self._wanted = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="holdtop-audit", daemon=True).start()
+
+    def watch(self, wanted: bool) -> None:
+        (self._wanted.set if wanted else self._wanted.clear)()
+
+    def _run(self) -> None:
+        while self._wanted.wait():
+            begun = time.monotonic()
+            self._on_acts(self._read())
+            time.sleep(max(ACTS_REFRESH, ACTS_REST * (time.monotonic() - begun)))
 
 
 def in_order(lines: Iterable[LogLine]) -> list[LogLine]:

@@ -51,6 +51,8 @@ class Note:
     """Something that befell the file: ``rotated``, ``truncated``, ``missing``, ``skipped 12345 bytes``, …"""
 
     text: str
+    #: Bytes of the file that are not shown because of it.
+    left_out: int = 0
 
 
 Said = Text | Open | Note
@@ -90,7 +92,7 @@ class _Line:
         shown = _NULS.sub(lambda run: b"<%d NULs>" % len(run[0]), self._kept.rstrip(b"\r"))
         text = shown.decode("utf-8", "surrogateescape")
         length = len(self._kept) + self._dropped
-        return f"{text}… ({'more than ' if self._more else ''}{length} bytes)" if self._dropped else text
+        return f"({'more than ' if self._more else ''}{length} bytes) {text}…" if self._dropped else text
 
 
 class Follower:
@@ -160,7 +162,7 @@ class Follower:
         if not self._ever and status.st_size > TAIL:
             with contextlib.suppress(OSError):
                 self._skip_to(status.st_size - TAIL)
-            said.append(Note(f"what it had said before is not shown: {self._offset} bytes"))
+            said.append(Note(f"what it had said before is not shown: {self._offset} bytes", self._offset))
         self._ever = True
         return True
 
@@ -174,9 +176,10 @@ class Follower:
                 said += [*self._end_line(), Note("truncated or rewritten: shown from its beginning")]
                 self._begin()
             if size - self._offset > BUDGET:
-                before = self._offset
+                skipped = -self._offset
                 self._skip_to(size - BUDGET)
-                said.append(Note(f"skipped {self._offset - before} bytes: more is written than can be shown"))
+                skipped += self._offset
+                said.append(Note(f"skipped {skipped} bytes: more is written than can be shown", skipped))
             block = os.pread(self._fd, BUDGET, self._offset) if size > self._offset else b""
         except OSError as error:
             self._say_trouble(said, _reason(error))
@@ -226,7 +229,8 @@ class Follower:
         *complete, rest = block.split(b"\n")
         said: list[Said] = []
         if len(complete) > LINES:
-            said.append(Note(f"skipped {len(complete) - LINES} lines: more is written than can be shown"))
+            bytes_ = sum(len(part) + 1 for part in complete[:-LINES])
+            said.append(Note(f"skipped {len(complete) - LINES} lines: more is written than can be shown", bytes_))
             complete = complete[-LINES:]
             self._line.restart()
         for part in complete:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdtop.console.events import LogLine
+from holdtop.console.feeds import Acts
 from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
-from holdtop.console.view.subject import Entry, Subject, entries, entry_key, flag_key, processes, ticket_key, tickets
+from holdtop.console.view.subject import (
+    Entry,
+    Subject,
+    entries,
+    entry_key,
+    find_ticket,
+    flag_key,
+    processes,
+    ticket_key,
+    tickets,
+)
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Process, Snapshot, Ticket
 
@@ -36,10 +47,20 @@ class World:
     unfinished: dict[str, LogLine] = field(default_factory=dict)
     #: By resource and ticket, as far as the log has said so.
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Bytes that were not shown, by log.
+    left_out: Counter[str] = field(default_factory=Counter)
     subject: Subject | None = None
     #: Case-folded; empty for everything.
     wanted: str = ""
     sort: str = "position"
+    page: str = "now"
+    #: Paths of the files that are followed besides the event logs.
+    logs: tuple[str, ...] = ()
+    #: The one that is shown; empty for the events of all holds. From which level on, and whether of one ticket only.
+    log_file: str = ""
+    level: str = "all"
+    only: bool = False
+    acts: Acts | None = None
     folded: frozenset[int] = frozenset()
     #: Seconds without a snapshot, once that is worth saying.
     silent_for: float | None = None
@@ -62,6 +83,11 @@ class World:
             if before.get(resource.name, resource.token_path) != resource.token_path:
                 words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
                 self.log.append(LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning"))
+
+    @property
+    def ticket(self) -> Ticket | None:
+        """The ticket that is selected, or that the selected flag names."""
+        return find_ticket(self.snapshot, self.subject) if self.snapshot else None
 
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
@@ -101,6 +127,8 @@ class World:
 
     def add_log(self, lines: Iterable[LogLine]) -> None:
         for line in lines:
+            if line.left_out:
+                self.left_out[line.log] += line.left_out
             if line.kind != "note":
                 self.unfinished.pop(line.log, None)
             if not line.unfinished:
