@@ -54,6 +54,8 @@ PICTURES = (
     Picture("console-200x60", (200, 60), keys="j"),
     Picture("console-light", (120, 40), "light"),
     Picture("console-high-contrast", (120, 40), "high-contrast", "j down"),
+    Picture("ticket", (120, 40), keys="j down 2"),
+    Picture("logs", (100, 30), keys="3"),
     Picture("help", (100, 42), keys="question_mark"),
     Picture("dialog", (100, 30), keys="j k 1 right"),
     Picture("result", (100, 30), keys="j k 1 right enter"),

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from holdtop.console.view.expect import fit_words, start_words, why_waiting
+from holdtop.console.view.glyphs import UNICODE
+from holdtop.console.view.ticket import ticket_lines
 from holdtop.model.values import ExpectedStart, WillItFit
 from tests.console.boxes import GIB, HOLDER, resource, ticket
 
@@ -71,3 +73,10 @@ def test_the_whole_sentence() -> None:
 )
 def test_whether_it_fits(fit: WillItFit | None, words: str) -> None:
     assert words in fit_words(ticket(1, will_it_fit=fit))
+
+
+def test_a_dead_hold_is_not_said_to_hold() -> None:
+    ghost = resource("gpu", HOLDER, state="ghost")
+    said = " ".join(span.text for row in ticket_lines(HOLDER, ghost, NOW, 120, UNICODE) for span in row.spans)
+    assert "nightly-build took gpu 1h30m ago; its hold is dead and its token remains." in said
+    assert "has held" not in said

@@ -25,9 +25,15 @@ def source_row(path: str, lines: Sequence[LogLine], width: int, glyphs: Glyphs, 
         Span(f" {mark} ", "warning", True),
         Span(_name(path, _name_width(width), glyphs) + " ", "text", True),
         Span(f"{len(lines):>6}  ", "muted"),
-        Span(glyphs.clean(newest.text if newest else "nothing yet", width), newest.role if newest else "muted"),
+        Span(glyphs.clean(_said(newest), width), newest.role if newest else "muted"),
         selected=selected,
     )
+
+
+def _said(newest: LogLine | None) -> str:
+    if newest is None:
+        return "nothing yet"
+    return newest.text if newest.file or newest.kind == "note" else f"{newest.kind}: {newest.text}"
 
 
 def _name(path: str, width: int, glyphs: Glyphs) -> str:

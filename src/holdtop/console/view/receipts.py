@@ -45,11 +45,13 @@ def summary(past: Sequence[Receipt]) -> str:
     """``7 holds, 5m to 40m, up to 38.0 GiB``."""
     if not past:
         return "no history yet"
-    spans = [span for said in past if (span := _number(said.get("held_seconds"))) is not None]
+    spans = [held for said in past if (held := _number(said.get("held_seconds"))) is not None]
     peaks = [peak for said in past if (peak := _peak(said)) is not None]
-    range_ = f", {coarse(min(spans))} to {coarse(max(spans))}" if spans else ""
+    # One end alone where both are the same in words.
+    ends = dict.fromkeys((coarse(min(spans)), coarse(max(spans)))) if spans else {}
+    span = f", {' to '.join(ends)}" if ends else ""
     most = f", up to {bytes_text(max(peaks))}" if peaks else ""
-    return f"{len(past)} {'hold' if len(past) == 1 else 'holds'}{range_}{most}"
+    return f"{len(past)} {'hold' if len(past) == 1 else 'holds'}{span}{most}"
 
 
 def receipt_head(width: int, glyphs: Glyphs, *, whose: bool) -> Line:

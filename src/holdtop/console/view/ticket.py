@@ -28,21 +28,23 @@ def ticket_lines(ticket: Ticket, resource: Resource | None, now: str, width: int
         if ticket.resource == "gpu":
             lines += wrapped(fit_words(ticket), width, glyphs, "accent", indent=1)
     else:
-        lines = wrapped(_holds(ticket, now), width, glyphs, "accent", indent=1)
+        lines = wrapped(_holds(ticket, resource, now), width, glyphs, "accent", indent=1)
     for name, words in particulars(ticket):
         first, *rest = wrapped(words, width, glyphs, indent=_NAMES)
         lines += [line(Span(f" {name:<{_NAMES - 1}}", "muted"), Span(first.spans[0].text[_NAMES:])), *rest]
     return lines
 
 
-def _holds(ticket: Ticket, now: str) -> str:
+def _holds(ticket: Ticket, resource: Resource | None, now: str) -> str:
+    since = duration_text(ticket.held_seconds)
+    if resource is not None and resource.state == "ghost" and ticket.position == 0:
+        return f"{ticket.lane or ticket.id} took {ticket.resource} {since} ago; its hold is dead and its token remains."
     left = seconds_until(ticket.deadline_at, now)
     limit = " and has no time limit"
     if left is not None:
         limit = f" and may for {duration_text(left)} more" if left > 0 else f", {duration_text(-left)} over its time"
-    waited = f"; it had waited {duration_text(ticket.waited_seconds)}" if ticket.waited_seconds is not None else ""
+    waited = f"; it had waited {duration_text(ticket.waited_seconds)}" if (ticket.waited_seconds or 0) >= 1 else ""
     state = "" if ticket.state == "running" else f" and is {ticket.state}"
-    since = duration_text(ticket.held_seconds)
     return f"{ticket.lane or ticket.id} has held {ticket.resource} for {since}{state}{limit}{waited}."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding
@@ -67,13 +67,13 @@ class LinesPanel(EventPanel):
         self._found: dict[int, LogLine] = {}
         self._shift = 0
 
-    def wants(self, entry: LogLine) -> bool:
-        world, bad = self.world, LEVELS[self.world.level]
-        ticket = world.ticket if world.only else None
-        return (not bad or entry.role in bad) and (ticket is None or entry.ticket == ticket.id) and super().wants(entry)
+    def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
+        bad, ticket = LEVELS[self.world.level], self.world.ticket if self.world.only else None
+        severe = (line for line in lines if not bad or line.role in bad)
+        return super().chosen(line for line in severe if ticket is None or line.ticket == ticket.id)
 
     def see(self) -> None:
-        self.show([entry for entry in self.world.lines(self.world.log_file) if self.wants(entry)])
+        self.show(self.chosen(self.world.lines(self.world.log_file)))
         if self._search is not None:
             shown = {id(entry): entry for entry in self.items}
             self._found = {key: entry for key, entry in self._found.items() if key in shown}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from textual import events
@@ -69,9 +69,9 @@ class OwnPanel(EventPanel):
 
     NAME = "Its log"
 
-    def wants(self, entry: LogLine) -> bool:
+    def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
         ticket = self.world.ticket
-        return ticket is not None and entry.ticket == ticket.id and super().wants(entry)
+        return super().chosen(line for line in lines if ticket is not None and line.ticket == ticket.id)
 
 
 class _Receipts(Rows[Mapping[str, object]]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from textual.geometry import Size
 
@@ -196,13 +196,13 @@ class EventPanel(Rows[LogLine]):
         self._following = place >= len(self.items) - 1
         super().action_move(by)
 
-    def wants(self, entry: LogLine) -> bool:
-        """Whether a line is shown."""
+    def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
+        """Those that are shown. A subclass narrows them first."""
         world = self.world
-        return not world.wanted or matches(entry, world.lane_of(entry), world.wanted)
+        return [line for line in lines if not world.wanted or matches(line, world.lane_of(line), world.wanted)]
 
     def see(self) -> None:
-        self.show([entry for entry in self.world.lines() if self.wants(entry)])
+        self.show(self.chosen(self.world.lines()))
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
         return self.row(item, width, selected)
