@@ -381,3 +381,8 @@ def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp
     assert shown() == ["begun", "ERROR: no memory"]
     assert world.lines(str(log))[-1].role == "critical"
     assert world.lines() == []  # no hold's event
+
+
+@pytest.mark.parametrize(("reason", "role"), [("exited", "text"), ("max-hold", "warning"), ("", "warning")])
+def test_an_end_of_its_own_is_no_warning(reason: str, role: str) -> None:
+    assert parse_event("gpu", f'{{"event": "ended", "reason": "{reason}"}}').role == role

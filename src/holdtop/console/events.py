@@ -85,6 +85,8 @@ def parse_event(resource: str, text: str) -> LogLine:
     role = _ROLES.get(event, "text")
     if event in ("released", "settled") and said.get("verdict") != "clean":
         role = "warning"
+    if event in ("ending", "ended") and said.get("reason") == "exited":
+        role = "text"  # by itself: nothing to be warned of
     lane = _text(said, "lane") if event == "queued" else ""
     return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), in_words(event, said), role, lane)
 

@@ -75,9 +75,10 @@ class OwnPanel(EventPanel):
 
 
 class _Receipts(Rows[Mapping[str, object]]):
-    """Release receipts; ``WHOSE``: of all lanes."""
+    """Release receipts; ``WHOSE``: of all lanes, and ``NONE``: said where there are none."""
 
     WHOSE = False
+    NONE = "No hold has left a receipt yet."
 
     def __init__(self, look: Look, world: World, *, id: str) -> None:
         super().__init__(look, id=id)
@@ -98,13 +99,14 @@ class _Receipts(Rows[Mapping[str, object]]):
         return summary(self.items)
 
     def empty(self) -> Sequence[Line]:
-        return (line(Span("   No hold has left a receipt yet.", "muted")),)
+        return (line(Span(f"   {self.NONE}", "muted")),)
 
 
 class PastPanel(_Receipts):
     """The earlier holds of the selected ticket's lane."""
 
     NAME = "This lane's past"
+    NONE = "No hold of this lane has left a receipt."
 
     def see(self) -> None:
         ticket, snapshot = self.world.ticket, self.world.snapshot
