@@ -87,6 +87,15 @@ def test_odd_things_block_nothing(log: Path, odd: str) -> None:
     assert follower.poll() == []
 
 
+def test_a_link_is_followed_only_where_nobody_else_can_put_one(log: Path) -> None:
+    link = log.with_suffix(".link")
+    link.symlink_to(log)
+    assert texts(Follower(str(link)).poll()) == ["first"]
+    said = Follower(str(link), links=False).poll()
+    assert texts(said) == []
+    assert "no regular file" in notes(said)[0]
+
+
 @pytest.mark.parametrize("name", ["lone\ud800", "nul\0"])
 def test_a_name_that_no_file_can_have_is_said(name: str) -> None:
     assert "no file can have this name" in notes(Follower(name).poll())[0]

@@ -107,7 +107,8 @@ class LogFeed:
 
     def _new(self, path: str, resource: str = "") -> Iterator[LogLine]:
         file = "" if resource else path
-        for said in self._followers.setdefault(path, Follower(path)).poll():
+        follower = self._followers.setdefault(path, Follower(path, links=bool(file)))
+        for said in follower.poll():
             if isinstance(said, Note):
                 text = said.text if file else f"{path}: {said.text}"
                 yield LogLine(resource, "", "note", "", text, file=file, left_out=said.left_out)

@@ -26,6 +26,7 @@ LINES = 2000
 #: Bytes before the offset that are compared to notice a file rewritten in place.
 PRINT = 64
 
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NULS = re.compile(rb"\0{4,}")
 
 
@@ -98,8 +99,10 @@ class _Line:
 class Follower:
     """Follows one file, with one descriptor. Not to be shared between threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, links: bool = True) -> None:
+        """``links``: a link may lead to the file; where others can put one, it may not."""
         self.path = path
+        self._links = links
         self._fd = -1
         self._identity: tuple[int, int] | None = None
         self._offset = 0
@@ -121,7 +124,7 @@ class Follower:
     def _look(self) -> list[Said]:
         said: list[Said] = []
         try:
-            there = os.stat(self.path)
+            there = os.stat(self.path, follow_symlinks=self._links)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             self._say_trouble(said, _reason(error))
             return [*self._drain(), *said]
@@ -149,7 +152,7 @@ class Follower:
 
     def _open(self, said: list[Said]) -> bool:
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            fd = os.open(self.path, _FLAGS if self._links else _FLAGS | os.O_NOFOLLOW)
             status = os.fstat(fd)
         except OSError as error:
             self._say_trouble(said, _reason(error))
