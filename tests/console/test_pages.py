@@ -12,6 +12,7 @@ from holdtop.console.events import parse_event
 from holdtop.console.feeds import Acts
 from holdtop.console.keys import KEYS, PAGES
 from holdtop.console.screens.act import ActScreen
+from holdtop.console.view.glyphs import ASCII
 from holdtop.console.view.subject import TicketKey
 from holdtop.model.values import Runner, Snapshot
 from tests.console.boxes import BUSY, EVIL, GIB, hostile
@@ -252,3 +253,16 @@ def test_foreign_text_is_harmless_on_every_page(on_screen: OnScreen, text: str) 
 
 def test_every_page_has_a_tab_and_a_key() -> None:
     assert [key.call for key in KEYS if key.call.startswith("screen.page")] == [f"screen.page('{p}')" for p in PAGES]
+
+
+def test_every_page_in_ascii(on_screen: OnScreen) -> None:
+    app = console(replace(BOX, runners=(RUNNER, replace(RUNNER, active_state="active", problems=()))), glyphs=ASCII)
+    app._acts._read = lambda: Acts((INTENT, OUTCOME, {**REFUSAL, "kind": "outcome", "status": 0}))
+
+    async def script(pilot: Pilot[None]) -> None:
+        for page in "12345":
+            await pilot.press(page)
+            await pilot.pause(0.4)
+            assert text_of(app).isascii()
+
+    on_screen(app, (120, 40), script)

@@ -48,7 +48,7 @@ def act_rows(deed: Deed, now: str, width: int, glyphs: Glyphs, *, selected: bool
     about = " ".join(filter(None, (_text(meant, "resource"), _text(meant, "lane"), short_id(_text(meant, "ticket")))))
     named = about or (f"pid {', '.join(pids)}" if pids else _text(meant, "asked"))
     head = line(
-        Span(f" {sign} ", role, True),
+        Span(f" {sign:<2}", role, True),
         Span(f"{coarse(ago, '?'):>6} ", "muted"),
         Span(glyphs.column(_text(meant, "verb"), 7) + " ", "accent", True),
         Span(f"{glyphs.clean(named, 60)} ", "text", True),
@@ -75,7 +75,7 @@ def _judged(deed: Deed, glyphs: Glyphs) -> tuple[str, Role, str]:
     if deed.ended.get("kind") == "refused":
         return glyphs.severity["warning"], "warning", "refused:"
     if deed.ended.get("status") in (0, 7):
-        return glyphs.fine[:1], "ok", "done:"
+        return glyphs.fine, "ok", "done:"
     return glyphs.severity["critical"], "critical", "incomplete:"
 
 

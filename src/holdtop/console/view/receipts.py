@@ -68,7 +68,7 @@ def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: b
     lane = glyphs.column(_text(said, "lane") or glyphs.dash, 20 if width >= WIDE else 14)
     mark = glyphs.fine if verdict == "clean" else glyphs.severity["critical" if verdict == "dirty" else "warning"]
     return line(
-        Span(f" {mark[:1]} ", role, True),
+        Span(f" {mark:<2}", role, True),
         Span(f"{coarse(ago, '?'):>6} ", "muted"),
         *([Span(glyphs.column(_text(said, "resource"), 3) + " ", "muted"), Span(lane + " ", "text", True)] * whose),
         Span(glyphs.column(verdict, 8) + " ", role, verdict != "clean"),

@@ -19,7 +19,7 @@ def runner_rows(runner: Runner, width: int, glyphs: Glyphs, *, selected: bool) -
     role: Role = "ok" if well else "critical" if runner.active_state != "active" else "warning"
     restarts = "?" if runner.restarts is None else str(runner.restarts)
     head = line(
-        Span(f" {glyphs.fine[:1] if well else glyphs.severity['critical']} ", role, True),
+        Span(f" {glyphs.fine if well else glyphs.severity['critical']:<2}", role, True),
         Span(glyphs.column(runner.unit, max(20, width // 3)) + " ", "text", True),
         Span(f"{glyphs.clean(runner.active_state, 16)}/{glyphs.clean(runner.sub_state, 16)} ", role, True),
         Span(f"{runner.registration} {glyphs.dot} restarts {restarts} {glyphs.dot} ", "muted"),
