@@ -45,8 +45,9 @@ test: $(VENV)/.test  ## the tests alone
 check-long: system $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
 	@BIN=$(BIN) scripts/check-long
 
-bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, into bench/results/
+bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, and the console's cost, into bench/results/
 	@$(BIN)/python -m bench.speed
+	@$(BIN)/python -m bench.console
 
 scan: $(VENV)/.test  ## a look at all descriptors of 1,000 processes, beside C programs, into bench/results/
 	@$(BIN)/python -m bench.scan

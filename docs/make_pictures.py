@@ -54,6 +54,8 @@ PICTURES = (
     Picture("console-200x60", (200, 60), keys="j"),
     Picture("console-light", (120, 40), "light"),
     Picture("console-high-contrast", (120, 40), "high-contrast", "j down"),
+    Picture("ticket", (120, 40), keys="j down 2"),
+    Picture("logs", (100, 30), keys="3"),
     Picture("help", (100, 42), keys="question_mark"),
     Picture("dialog", (100, 30), keys="j k 1 right"),
     Picture("result", (100, 30), keys="j k 1 right enter"),
@@ -80,7 +82,7 @@ def console(state_dir: str) -> Console:
             theme=themes.DEFAULT,
             glyphs=UNICODE,
             reasons=settings.reasons,
-            logs={},
+            logs=(),
             state_dir=state_dir,
         )
     )
@@ -89,7 +91,7 @@ def console(state_dir: str) -> Console:
 async def draw(app: Console, pilot: Pilot[None], picture: Picture) -> str:
     while app.look.painter.theme.name != picture.theme:
         app.action_next_theme()
-    app._now().say("")
+    app._main().say("")
     await pilot.resize_terminal(*picture.size)
     for key in picture.keys.split():
         await pilot.press(key)

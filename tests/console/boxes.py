@@ -140,9 +140,10 @@ FLAGS = (
          "sudo holdtop status"),
 )  # fmt: skip
 
+SOON = ExpectedStart("2030-01-02T03:20:00+00:00", "2030-01-02T04:00:00+00:00")
 WAITING = (
     ticket(13, lane="eval-7", user="bob", uid=1001, command=("./eval.sh", "--suite", "full"),
-           expected_start=ExpectedStart("03:20", "04:00"), will_it_fit=WillItFit(24 * GIB, 46 * GIB, True)),
+           expected_start=SOON, will_it_fit=WillItFit(24 * GIB, 46 * GIB, True)),
     ticket(14, lane="世蓮", position=2, waited_seconds=45.0, command=("llama-bench", "-m", "model.gguf")),
     ticket(15, lane="ci-7731", user="ci", uid=990, position=3, waited_seconds=4.0, kind="holdtop"),
 )  # fmt: skip

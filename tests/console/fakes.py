@@ -127,7 +127,7 @@ def console(
             theme=theme,
             glyphs=glyphs,
             reasons=("stuck", "over its time", "wrong job"),
-            logs={},
+            logs=(),
             read_only=read_only,
             colorless=colorless,
             troubles=troubles,

@@ -1,4 +1,4 @@
-"""The real program on hand-made snapshots: ``python -m tests.console.live SCENE [THEME]``."""
+"""The real program on hand-made snapshots: ``python -m tests.console.live SCENE [THEME [LOG …]]``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from dataclasses import replace
 from holdtop.config import Config
 from holdtop.console.start import start
 from holdtop.model.values import Snapshot
-from tests.console.boxes import AT, BUSY, EVIL, QUIET, hostile
+from tests.console.boxes import AT, BUSY, EVIL, HOLDER, QUIET, hostile, resource, ticket
 from tests.console.fakes import FakeOperator
+
+CROWD = replace(
+    BUSY, flags=(), resources=(resource("gpu", HOLDER, *(ticket(n, position=n - 12) for n in range(13, 5013))),)
+)
+BOXES = {"quiet": QUIET, "crowd": CROWD}
 
 
 class Scene:
-    """Gives a snapshot ten times a second; what it shows depends on the scene's name."""
+    """Gives a snapshot ten times a second, of a crowd once; what it shows depends on the scene's name."""
 
     def __init__(self, name: str, on_snapshot: Callable[[Snapshot], None]) -> None:
         self._name, self._on_snapshot = name, on_snapshot
@@ -34,12 +39,12 @@ class Scene:
             self._on_snapshot(self._snapshot(count))
             if self._name == "hang":
                 time.sleep(3600)
-            time.sleep(0.1)
+            time.sleep(1.0 if self._name == "crowd" else 0.1)
 
     def _snapshot(self, count: int) -> Snapshot:
         if self._name == "hostile":
             return hostile(EVIL[count // 2 % len(EVIL)])
-        box = QUIET if self._name == "quiet" else BUSY
+        box = BOXES.get(self._name, BUSY)
         # Time goes on although nothing changes, as on a real box.
         readings = {name: replace(reading, at=AT + count) for name, reading in box.readings.items()}
         return replace(box, at=AT + count, readings=readings)
@@ -47,5 +52,5 @@ class Scene:
 
 if __name__ == "__main__":
     scene = sys.argv[1]
-    config = Config(theme=sys.argv[2] if len(sys.argv) > 2 else "dark")
+    config = Config(theme=sys.argv[2] if len(sys.argv) > 2 else "dark", logs=tuple(sys.argv[3:]))
     sys.exit(start(config, lambda on: Scene(scene, on), FakeOperator(), read_only=False, state_dir=None))

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from holdtop.console.screens.act import ActScreen
-from holdtop.console.screens.now import NowScreen
+from holdtop.console.screens.main import MainScreen
 from holdtop.errors import GoneError, RefusedError
 from holdtop.model.values import Flag, Snapshot
 from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, SURVIVOR, resource
@@ -44,7 +44,7 @@ def test_four_keys_end_ones_own_stuck_tree(on_screen: OnScreen) -> None:
         for words in ("asked", "terminated", "37.0 GiB of 38.0 GiB expected", "intent", "outcome"):
             assert words in shown
         await pilot.press("enter")
-        assert isinstance(app.screen, NowScreen)
+        assert isinstance(app.screen, MainScreen)
 
     on_screen(app, SIZE, script)
 
@@ -59,7 +59,7 @@ def test_cancel_is_the_default(on_screen: OnScreen, keys: str) -> None:
         await settled(pilot)
         await pilot.press(*keys.split())
         await settled(pilot)
-        assert isinstance(app.screen, NowScreen)
+        assert isinstance(app.screen, MainScreen)
         assert operator.executed == []
 
     on_screen(app, SIZE, script)

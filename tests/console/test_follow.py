@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from holdtop.console import follow
-from holdtop.console.follow import Follower, Note, Text
+from holdtop.console.follow import Follower, Note, Open, Said, Text
 
 
-def texts(said: list[Text | Note]) -> list[str]:
+def texts(said: list[Said]) -> list[str]:
     return [part.text for part in said if isinstance(part, Text)]
 
 
-def notes(said: list[Text | Note]) -> list[str]:
+def notes(said: list[Said]) -> list[str]:
     return [part.text for part in said if isinstance(part, Note)]
 
 
@@ -35,7 +35,7 @@ def test_follows_and_keeps_half_lines(log: Path) -> None:
     follower = Follower(str(log))
     assert texts(follower.poll()) == ["first"]
     append(log, "sec")
-    assert follower.poll() == []
+    assert follower.poll() == [Open("sec")]
     append(log, "ond\nthird\n")
     assert texts(follower.poll()) == ["second", "third"]
     assert follower.poll() == []
@@ -87,6 +87,15 @@ def test_odd_things_block_nothing(log: Path, odd: str) -> None:
     assert follower.poll() == []
 
 
+def test_a_link_is_followed_only_where_nobody_else_can_put_one(log: Path) -> None:
+    link = log.with_suffix(".link")
+    link.symlink_to(log)
+    assert texts(Follower(str(link)).poll()) == ["first"]
+    said = Follower(str(link), links=False).poll()
+    assert texts(said) == []
+    assert "no regular file" in notes(said)[0]
+
+
 @pytest.mark.parametrize("name", ["lone\ud800", "nul\0"])
 def test_a_name_that_no_file_can_have_is_said(name: str) -> None:
     assert "no file can have this name" in notes(Follower(name).poll())[0]
@@ -104,11 +113,11 @@ def test_a_giant_line_is_cut_and_measured(log: Path) -> None:
     follower.poll()
     for _ in range(5):
         append(log, "x" * 100_000)
-        assert follower.poll() == []
+        assert texts(follower.poll()) == []
     append(log, "\nnext\n")
     giant, following = texts(follower.poll())
-    assert giant.startswith("xxx")
-    assert giant.endswith("(500000 bytes)")
+    assert giant.startswith("(500000 bytes) xxx")
+    assert giant.endswith("x…")
     assert len(giant) < 2 * follow.LINE
     assert following == "next"
 
@@ -117,9 +126,34 @@ def test_only_the_last_state_of_a_progress_bar(log: Path) -> None:
     follower = Follower(str(log))
     follower.poll()
     append(log, "10%\r20%\r")
+    assert follower.poll() == [Open("20%")]  # until something overwrites it
+    append(log, "30%")
+    assert follower.poll() == [Open("30%")]
+    assert follower.poll() == []
+    append(log, "\r40%\rdone\r\n")
+    assert follower.poll() == [Text("done")]
+
+
+def test_a_progress_bar_behind_a_long_line_is_seen(log: Path) -> None:
+    follower = Follower(str(log))
     follower.poll()
-    append(log, "30%\rdone\r\n")
-    assert texts(follower.poll()) == ["done"]
+    append(log, "x" * 2 * follow.LINE + "\r")
+    follower.poll()
+    append(log, "99%")
+    assert follower.poll() == [Open("99%")]
+
+
+@pytest.mark.parametrize("fate", ["rotated", "truncated"])
+def test_the_unfinished_line_of_a_file_that_went_is_kept(log: Path, fate: str) -> None:
+    follower = Follower(str(log))
+    append(log, "last words")
+    follower.poll()
+    if fate == "rotated":
+        log.rename(log.with_suffix(".1"))
+    log.write_text("new\n")
+    said = follower.poll()
+    assert texts(said) == ["last words", "new"]
+    assert fate in notes(said)[0]
 
 
 def test_nuls_and_bad_bytes(log: Path) -> None:
@@ -146,4 +180,32 @@ def test_a_huge_sparse_file_is_opened_at_its_end(log: Path) -> None:
         file.truncate(5 * 1024**3)
         file.seek(0, os.SEEK_END)
         file.write(b"\nend\n")
-    assert texts(Follower(str(log)).poll()) == ["end"]
+    said = Follower(str(log)).poll()
+    assert texts(said) == ["end"]
+    assert notes(said) == [f"what it had said before is not shown: {5 * 1024**3 + 1} bytes"]
+
+
+def test_a_file_without_any_line_end_says_how_long_it_is(log: Path) -> None:
+    with log.open("r+b") as file:
+        file.truncate(5 * 1024**3)
+    (shown,) = [part.text for part in Follower(str(log)).poll() if isinstance(part, Open)]
+    assert shown.startswith("(more than ")
+    assert shown.endswith(f"<{follow.LINE} NULs>…")
+
+
+def test_the_length_of_a_line_that_began_before_what_is_read(log: Path) -> None:
+    append(log, "x" * 3_000_000)
+    follower = Follower(str(log))
+    (shown,) = [part.text for part in follower.poll() if isinstance(part, Open)]
+    assert shown.startswith("(3000000 bytes) x")
+    append(log, "x" * 3_000_000)  # more than one poll reads
+    follower.poll()
+    append(log, "\n")
+    (whole,) = texts(follower.poll())
+    assert whole.startswith("(6000000 bytes) x")
+
+
+def test_noise_is_kept_byte_for_byte(log: Path) -> None:
+    noise = bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"").replace(b"\0", b"")
+    log.write_bytes(noise + b"\n")
+    assert texts(Follower(str(log)).poll()) == [noise.decode("utf-8", "surrogateescape")]

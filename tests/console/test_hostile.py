@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from holdtop.console.events import parse_event
-from holdtop.console.screens.now import NowScreen
+from holdtop.console.screens.main import MainScreen
 from holdtop.render import cells, clean
 from tests.console.boxes import EVIL, hostile
 from tests.console.conftest import OnScreen, text_of
@@ -30,7 +30,7 @@ def test_every_screen_shows_it_literally(on_screen: OnScreen, text: str) -> None
 
     async def script(pilot: Pilot[None]) -> None:
         app.world.add_log([parse_event("gpu", text), parse_event(text, '{"event": "x", "reason": "y"}')])
-        app._now().look_again()
+        app._main().look_again()
         await pilot.pause()
         assert clean(text)[:4] in text_of(app)
         for keys in (
@@ -48,7 +48,7 @@ def test_every_screen_shows_it_literally(on_screen: OnScreen, text: str) -> None
             assert_harmless(text_of(app))
         assert len(operator.executed) == 1
         await pilot.press("enter")
-        assert isinstance(app.screen, NowScreen)
+        assert isinstance(app.screen, MainScreen)
         assert app.is_running
 
     on_screen(app, SIZE, script)

@@ -60,6 +60,8 @@ def test_k_ends_the_tree_and_leaves_two_records(stuck: Box) -> None:
         until(lambda: not sleepers())
         screen.type(b"\r")
         screen.read(0.5)
+        screen.type(b"4")
+        screen.until(b"all chains whole", b"done:")
         screen.type(b"q")
         assert screen.ended_within(2.0) == 0
     records = audit(stuck)

@@ -360,3 +360,29 @@ def test_logs_are_followed_where_the_resources_say(tmp_path: Path) -> None:
     assert [line.kind for line in feed.poll()] == ["taken"]
     feed.follow({"gpu": str(tmp_path / "elsewhere")})
     assert [line.kind for line in feed.poll()] == ["note"]
+
+
+def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_text("begun\n 10%")
+    world, feed = World(), LogFeed(lambda _: None)
+
+    def shown() -> list[str]:
+        world.add_log(feed.poll())
+        return [line.text for line in world.lines(str(log))]
+
+    feed.follow({}, (str(log),))
+    assert shown() == ["begun", " 10%"]
+    with log.open("a") as file:
+        file.write("\r 20%")
+    assert shown() == ["begun", " 20%"]
+    with log.open("a") as file:
+        file.write("\rERROR: no memory\n")
+    assert shown() == ["begun", "ERROR: no memory"]
+    assert world.lines(str(log))[-1].role == "critical"
+    assert world.lines() == []  # no hold's event
+
+
+@pytest.mark.parametrize(("reason", "role"), [("exited", "text"), ("max-hold", "warning"), ("", "warning")])
+def test_an_end_of_its_own_is_no_warning(reason: str, role: str) -> None:
+    assert parse_event("gpu", f'{{"event": "ended", "reason": "{reason}"}}').role == role

@@ -41,7 +41,7 @@ def test_golden(
 
     async def script(pilot: Pilot[None]) -> None:
         app.world.add_log(parse_event("gpu", text) for text in LOG)
-        app._now().look_again()
+        app._main().look_again()
         await pilot.pause()
         hold_against(f"{name}-{size[0]}x{size[1]}", text_of(app))
 
@@ -134,11 +134,13 @@ def test_one_sentence_says_why_somebody_waits(on_screen: OnScreen) -> None:
     app = console(replace(BUSY, flags=()))
 
     async def script(pilot: Pilot[None]) -> None:
-        await pilot.press("j", "down")
+        await pilot.press("j", "down", "2")
+        await pilot.pause()
         shown = " ".join(text_of(app).split())
-        assert "eval-7 waits: nightly-build holds gpu, for 1h30m now" in shown
-        assert "next in line; expected between 03:20" in shown
-        assert "needs 24.0 GiB, headroom 46.0 GiB: fits" in shown
+        assert "eval-7 waits: nightly-build has held gpu for 1h30m and may for 55m55s more" in shown
+        assert "its turn may come in 15m55s to 55m55s" in shown
+        assert "+00:00" not in shown, "no raw instant"
+        assert "Will it fit? Yes: its lane has needed up to 24.0 GiB" in shown
 
     on_screen(app, (200, 60), script)
 
@@ -196,7 +198,7 @@ def test_an_equal_snapshot_draws_nothing(on_screen: OnScreen, monkeypatch: pytes
     async def script(pilot: Pilot[None]) -> None:
         for _ in range(250):  # graphs are filled
             app.world.history.add(BUSY)
-        app._now().look_again()
+        app._main().look_again()
         await pilot.pause()
         drawn: list[tuple[str | None, int]] = []
 

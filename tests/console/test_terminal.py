@@ -110,7 +110,7 @@ OWN = re.compile(rb"\x1b\[[0-9;:?<>=]*[A-Za-z]|\x1b\[\?[0-9]+\$p|\x1b\]22;[a-z]+
 def test_no_foreign_byte_reaches_the_terminal() -> None:
     with terminal(*LIVE, "hostile") as opened:
         opened.until(b"strays")
-        for keys in (b"j", b"\t", b"\t", b"l", b"\x1b", b"k", b"1", b"\x1b", b"?", b"\x1b"):
+        for keys in (b"j", b"\t", b"\t", b"2", b"l", b"4", b"5", b"\x1b", b"k", b"1", b"\x1b", b"?", b"\x1b"):
             opened.type(keys)
             opened.read(0.35)
         opened.read(2.0)

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return _verify(places, args.json)
     seen: set[object] = set()
     while True:
-        for record in _records(places):
+        for record in records(places):
             if record["hash"] not in seen:
                 seen.add(record["hash"])
                 print(json.dumps(record) if args.json else line(record), flush=args.follow)
@@ -80,7 +80,8 @@ def _queue(places: Places) -> Iterator[Dir | None]:
         yield queue
 
 
-def _records(places: list[Places]) -> list[Record]:
+def records(places: list[Places]) -> list[Record]:
+    """All that is on record there, by time. Raises ``HoldtopError``."""
     found: list[Record] = []
     for place in places:
         with _queue(place) as queue:
@@ -88,11 +89,17 @@ def _records(places: list[Places]) -> list[Record]:
     return sorted(found, key=audit.instant)
 
 
-def _verify(places: list[Places], as_json: bool) -> int:
+def broken(places: list[Places]) -> list[Bad]:
+    """The first bad record of each chain there. Raises ``HoldtopError``."""
     bad: list[Bad] = []
     for place in places:
         with _queue(place) as queue:
             bad += audit.verify(queue) if queue else []
+    return bad
+
+
+def _verify(places: list[Places], as_json: bool) -> int:
+    bad = broken(places)
     if as_json:
         print(json.dumps({"whole": not bad, "bad": [{"file": b.file, "line": b.line, "why": b.why} for b in bad]}))
     else:

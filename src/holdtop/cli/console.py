@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     settings = config.load({"theme": args.theme, "refresh": refresh})
 
     from holdtop import operator
+    from holdtop.cli.acts import seen
     from holdtop.console.start import start
     from holdtop.sampler import Sampler
 
@@ -38,7 +39,14 @@ def run(args: argparse.Namespace) -> int:
             resources=resources,
         )
 
-    return start(settings, feed, operator, read_only=args.read_only, state_dir=args.state_dir)
+    return start(
+        settings,
+        feed,
+        operator,
+        read_only=args.read_only,
+        state_dir=args.state_dir,
+        acts=lambda: seen(resources, args.state_dir),
+    )
 
 
 def _refresh(text: str | None) -> float | None:

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from holdtop.console.feeds import FeedMaker, LogFeed, Operator
+from holdtop.console.fed import Fed
+from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, bindings
-from holdtop.console.messages import LogGrew, SnapshotArrived, tell
 from holdtop.console.paint import Painter
 from holdtop.console.screens.act import ActScreen
-from holdtop.console.screens.finding import Finding
-from holdtop.console.screens.now import NowScreen
-from holdtop.console.screens.pages import HelpScreen
+from holdtop.console.screens.help import HelpScreen
+from holdtop.console.screens.main import MainScreen
 from holdtop.console.themes import ThemeFile
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.header import STALE_AFTER
 from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.world import World
-
-#: Where a resource's events lie below its queue.
-EVENTS = ".log/events.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,10 @@ class Setup:
     theme: str
     glyphs: Glyphs
     reasons: Sequence[str]
-    #: Further logs to follow: label -> path.
-    logs: dict[str, str]
+    #: Paths of further logs to follow.
+    logs: tuple[str, ...]
+    #: Reads the audits; may block.
+    acts: Callable[[], Acts] = Acts
     troubles: tuple[str, ...] = ()
     read_only: bool = False
     colorless: bool = False
@@ -74,7 +70,7 @@ class Gate(LineFilter):
         return (char.isprintable() or char == "\u3000") and (char.isascii() or not self._ascii)
 
 
-class Console(App[None]):
+class Console(Fed):
     """Screens come and go; the world stays here."""
 
     CSS_PATH = "console.tcss"
@@ -83,19 +79,17 @@ class Console(App[None]):
     TITLE = "holdtop"
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(ansi_color=True if setup.colorless else None)
+        world = World(read_only=setup.read_only, troubles=setup.troubles, logs=setup.logs)
+        super().__init__(world, setup.feed, setup.acts, colorless=setup.colorless)
         self._setup = setup
         # A served app has no authentication: whoever reaches the port would act.
-        self.world = World(read_only=setup.read_only or self.is_web, troubles=setup.troubles)
+        world.read_only |= self.is_web
         self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
-        self._feed = setup.feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
-        self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
         self._gate = Gate(setup.glyphs)
-        self._heard = time.monotonic()
 
     def get_default_screen(self) -> Screen[None]:
         setup = self._setup
-        return NowScreen(
+        return MainScreen(
             self.look,
             self.world,
             setup.operator,
@@ -107,54 +101,18 @@ class Console(App[None]):
     def on_mount(self) -> None:
         self.set_keymap(self._setup.remapped)
         self._dress()
-        self._logs.start()
-        self._feed.start()
-        self.set_interval(1.0, self._listen)
-
-    def on_unmount(self) -> None:
-        self._feed.stop()
-        self._logs.stop()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._gate]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: the acts of the table of keys."""
+        """The palette: the acts of the table of keys, as far as they do something on the page that is open."""
         del screen
         for key in self._setup.keys:
-            if key.action != "palette":
+            if key.action != "palette" and (not key.pages or self.world.page in key.pages):
                 yield SystemCommand(
                     key.label, f"{key.help} ({key.shown})", lambda call=key.call: self.call_later(self.run_action, call)
                 )
-
-    def _now(self) -> NowScreen:
-        screen = self.screen_stack[0]
-        assert isinstance(screen, NowScreen)
-        return screen
-
-    def on_snapshot_arrived(self, message: SnapshotArrived) -> None:
-        first = self.world.snapshot is None
-        self._heard, self.world.silent_for = time.monotonic(), None
-        self.world.take(message.snapshot)
-        paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
-        self._logs.follow(paths | self._setup.logs)
-        if (screen := self._now()).ready:
-            screen.look_again()
-            if first:
-                screen.home()
-
-    def on_log_grew(self, message: LogGrew) -> None:
-        self.world.add_log(message.lines)
-        for screen in self.screen_stack:
-            if isinstance(screen, Finding) and screen.ready:
-                screen.look_again()
-
-    def _listen(self) -> None:
-        """Say so when no snapshot comes: a source that hangs must be seen to age."""
-        silent = time.monotonic() - self._heard
-        if silent >= STALE_AFTER and self._now().ready:
-            self.world.silent_for = silent
-            self._now().look_again()
 
     def _dress(self) -> None:
         """Put the theme on: ours, and Textual's own widgets."""
@@ -170,12 +128,12 @@ class Console(App[None]):
         name = names[(names.index(painter.theme.name) + 1) % len(names)]
         self.look.painter = Painter(self._setup.themes[name], painter.glyphs, colorless=painter.colorless)
         self._dress()
-        self._now().say(f"theme {name}: {self._setup.themes[name].description}")
+        self._main().say(f"theme {name}: {self._setup.themes[name].description}")
 
     def action_arm(self) -> None:
         self.world.read_only = self.is_web or not self.world.read_only
-        self._now().look_again()
-        self._now().say(
+        self._main().look_again()
+        self._main().say(
             "read-only: no act will be carried out" if self.world.read_only else "armed: acts are carried out"
         )
 

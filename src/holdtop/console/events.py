@@ -1,8 +1,9 @@
-"""The lines of an event log as the console shows them. Every field is foreign text."""
+"""The lines of event logs and of other files as the console shows them. Every field is foreign text."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
@@ -26,10 +27,23 @@ _ROLES: dict[str, Role] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line of one log: an event, or what was no event (``?``), or a note of the follower (``note``)."""
+#: How other programs say how bad a line is, within its first ``_LEVEL_WITHIN`` characters.
+_CRITICAL = re.compile(r"\b(?:error|fatal|critical|panic|traceback|exception|oom)\b", re.IGNORECASE)
+_WARNING = re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE)
+_LEVEL_WITHIN = 120
+#: How bad a line is at least, by the name of a level; what else is shown.
+LEVELS: dict[str, frozenset[Role]] = {
+    "all": frozenset(),
+    "warnings": frozenset({"warning", "critical"}),
+    "errors": frozenset({"critical"}),
+}
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogLine:
+    """One line of one log: an event, what was no event (``?``), a line of a file, or a note of the follower."""
+
+    #: Whose event log it is of; empty for a line of another file.
     resource: str
     #: RFC 3339 as written, or empty.
     at: str
@@ -39,6 +53,24 @@ class LogLine:
     role: Role = "text"
     #: Whose hold it was, where the event says so; the world knows it of the others.
     lane: str = ""
+    #: Path of the file, where it is no event log.
+    file: str = ""
+    #: It has no end yet: a later line of the same log takes its place.
+    unfinished: bool = False
+    #: Bytes of the log that a note says are not shown.
+    left_out: int = 0
+
+    @property
+    def log(self) -> str:
+        """Which log it is of: a path, or a resource."""
+        return self.file or self.resource
+
+
+def parse_line(path: str, text: str) -> LogLine:
+    """One line of a file that says nothing about holds."""
+    head = text[:_LEVEL_WITHIN]
+    role: Role = "critical" if _CRITICAL.search(head) else "warning" if _WARNING.search(head) else "text"
+    return LogLine("", "", "line", "", text, role, file=path)
 
 
 def parse_event(resource: str, text: str) -> LogLine:
@@ -53,6 +85,8 @@ def parse_event(resource: str, text: str) -> LogLine:
     role = _ROLES.get(event, "text")
     if event in ("released", "settled") and said.get("verdict") != "clean":
         role = "warning"
+    if event in ("ending", "ended") and said.get("reason") == "exited":
+        role = "text"  # by itself: nothing to be warned of
     lane = _text(said, "lane") if event == "queued" else ""
     return LogLine(resource, _text(said, "at"), event, _text(said, "ticket"), in_words(event, said), role, lane)
 
@@ -62,16 +96,31 @@ def _text(said: dict[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def log_row(entry: LogLine, lane: str, width: int, glyphs: Glyphs, *, selected: bool = False) -> Line:
-    """``lane``: whose ticket it is, or empty."""
+def log_row(
+    entry: LogLine,
+    lane: str,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    selected: bool = False,
+    found: bool = False,
+    shift: int = 0,
+) -> Line:
+    """``lane``: whose ticket it is, or empty. ``found``: a search marked it. ``shift``: cells of its text left out."""
+    mark = Span(glyphs.focus if found else " ", "accent", True)
+    text = glyphs.clean(entry.text, shift + 2 * width)[shift:]
+    plain: Role = "muted" if entry.kind == "note" else "text"
+    if entry.file:
+        return line(mark, Span(text, plain if entry.kind == "note" else entry.role, found), selected=selected)
     instant = parse(entry.at)
     clock = f"{instant:%H:%M:%S}" if instant else " " * 8
     return line(
-        Span(f" {clock} ", "muted"),
+        mark,
+        Span(f"{clock} ", "muted"),
         Span(glyphs.column(entry.resource, 4) + " ", "muted"),
         Span(glyphs.column(entry.kind, 10) + " ", entry.role, entry.role != "text"),
         *_whose(entry, lane, width, glyphs),
-        Span(glyphs.clean(entry.text, width), "muted" if entry.kind == "note" else "text"),
+        Span(text, plain, found),
         selected=selected,
     )
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-from holdtop.console.events import LogLine, parse_event
-from holdtop.console.follow import Follower, Note
+from holdtop.console.events import LogLine, parse_event, parse_line
+from holdtop.console.follow import Follower, Note, Open
 from holdtop.console.view.when import parse
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
 
 #: Seconds between two looks at the logs.
 LOG_REFRESH = 0.5
+#: Seconds between two looks at the audits while they are shown, and by how much a look that took long is stretched.
+ACTS_REFRESH = 2.0
+ACTS_REST = 19
 
 
 class Feed(Protocol):
@@ -26,6 +31,20 @@ class Feed(Protocol):
 
 
 FeedMaker = Callable[[Callable[[Snapshot], None]], Feed]
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """All that the audits say: foreign text."""
+
+    #: By time, the newest last; each account's records are of its own writing.
+    records: tuple[Mapping[str, Any], ...] = ()
+    #: The first bad record of each account's chain, one sentence each; empty when all are whole.
+    bad: tuple[str, ...] = ()
+    #: Names of the accounts that wrote them.
+    users: Mapping[int, str] = field(default_factory=dict)
+    #: Why they could not be read.
+    trouble: str = ""
 
 
 class Operator(Protocol):
@@ -51,13 +70,14 @@ class Operator(Protocol):
 
 
 class LogFeed:
-    """Follows the event logs in one daemon thread; a log that hangs delays other logs and nothing else."""
+    """Follows logs in one daemon thread; a log that hangs delays other logs and nothing else."""
 
     def __init__(self, on_lines: Callable[[Sequence[LogLine]], None]) -> None:
         self._on_lines = on_lines
         self._stop = threading.Event()
         self._followers: dict[str, Follower] = {}
-        self._paths: dict[str, str] = {}
+        self._events: Mapping[str, str] = {}
+        self._files: Sequence[str] = ()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="holdtop-logs", daemon=True).start()
@@ -65,9 +85,9 @@ class LogFeed:
     def stop(self) -> None:
         self._stop.set()
 
-    def follow(self, paths: dict[str, str]) -> None:
-        """The logs to follow from now on: label -> path. From any thread."""
-        self._paths = dict(paths)
+    def follow(self, events: Mapping[str, str], files: Sequence[str] = ()) -> None:
+        """The logs to follow from now on: event logs by resource, and paths of other files. From any thread."""
+        self._events, self._files = dict(events), tuple(files)
 
     def _run(self) -> None:
         while not self._stop.wait(LOG_REFRESH):
@@ -76,20 +96,46 @@ class LogFeed:
 
     def poll(self) -> list[LogLine]:
         """What is new in all of them."""
-        paths = self._paths
-        for label, follower in list(self._followers.items()):
-            if paths.get(label) != follower.path:
-                follower.close()
-                del self._followers[label]
-        lines: list[LogLine] = []
-        for label, path in paths.items():
-            follower = self._followers.setdefault(label, Follower(path))
-            for said in follower.poll():
-                if isinstance(said, Note):
-                    lines.append(LogLine(label, "", "note", "", f"{path}: {said.text}"))
-                else:
-                    lines.append(parse_event(label, said.text))
-        return in_order(lines)
+        events, files = self._events, self._files
+        self._forget({*events.values(), *files})
+        lines = in_order(line for resource, path in events.items() for line in self._new(path, resource))
+        return [*lines, *(line for path in files for line in self._new(path))]
+
+    def _forget(self, wanted: set[str]) -> None:
+        for path in [path for path in self._followers if path not in wanted]:
+            self._followers.pop(path).close()
+
+    def _new(self, path: str, resource: str = "") -> Iterator[LogLine]:
+        file = "" if resource else path
+        follower = self._followers.setdefault(path, Follower(path, links=bool(file)))
+        for said in follower.poll():
+            if isinstance(said, Note):
+                text = said.text if file else f"{path}: {said.text}"
+                yield LogLine(resource, "", "note", "", text, file=file, left_out=said.left_out)
+            else:
+                line = parse_event(resource, said.text) if resource else parse_line(path, said.text)
+                yield replace(line, unfinished=True) if isinstance(said, Open) else line
+
+
+class ActsFeed:
+    """Reads the audits in a daemon thread, while somebody looks at them and no longer."""
+
+    def __init__(self, read: Callable[[], Acts], on_acts: Callable[[Acts], None]) -> None:
+        """``read`` may block. Raises nothing."""
+        self._read, self._on_acts = read, on_acts
+        self._wanted = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="holdtop-audit", daemon=True).start()
+
+    def watch(self, wanted: bool) -> None:
+        (self._wanted.set if wanted else self._wanted.clear)()
+
+    def _run(self) -> None:
+        while self._wanted.wait():
+            begun = time.monotonic()
+            self._on_acts(self._read())
+            time.sleep(max(ACTS_REFRESH, ACTS_REST * (time.monotonic() - begun)))
 
 
 def in_order(lines: Iterable[LogLine]) -> list[LogLine]:

@@ -1,7 +1,8 @@
 """Follow a growing text file by its *name*, through rotation, truncation, replacement and deletion.
 
 Each ``poll`` does a bounded amount of work whatever lies there: it never opens what could block (a FIFO, a
-device), never reads more than ``BUDGET`` bytes, never keeps a line longer than ``LINE`` bytes.
+device), never gives more than ``BUDGET`` bytes, never keeps a line longer than ``LINE`` bytes. What it leaves out
+it says.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ BUDGET = 256 * 1024
 TAIL = 64 * 1024
 #: Bytes of a line that are kept; the rest is counted.
 LINE = 4096
+#: Bytes searched backwards at most for the beginning of a line that is longer than what is shown of a file.
+FAR = 256 * 1024 * 1024
 #: Lines given back at most by one poll.
 LINES = 2000
 #: Bytes before the offset that are compared to notice a file rewritten in place.
 PRINT = 64
 
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NULS = re.compile(rb"\0{4,}")
 
 
@@ -34,32 +38,93 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """The last line while it has no end: a prompt, a progress bar. The next ``Open`` or ``Text`` takes its place.
+
+    Empty when there is none any more.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something that befell the file: ``rotated``, ``truncated``, ``missing``, ``skipped 12345 bytes``, …"""
 
     text: str
+    #: Bytes of the file that are not shown because of it.
+    left_out: int = 0
+
+
+Said = Text | Open | Note
+
+
+class _Line:
+    """A line as it grows: its first ``LINE`` bytes, and how long it is."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        #: Bytes of it that were dropped, and whether there are more before those.
+        self._dropped = 0
+        self._more = False
+
+    def grow(self, part: bytes) -> None:
+        """What follows a carriage return overwrites what was before it; a return at the very end waits for more."""
+        body = part.rstrip(b"\r")
+        if b"\r" in body or (body and self._kept.endswith(b"\r")):
+            self.restart()
+            part = part[body.rfind(b"\r") + 1 :]
+        room = max(0, LINE - len(self._kept))
+        self._kept += part[:room]
+        self._dropped += max(0, len(part) - room)
+        if self._dropped and part.endswith(b"\r"):
+            self._kept = self._kept[:-1] + b"\r"
+
+    def restart(self, unseen: int = 0, *, more: bool = False) -> None:
+        """A new line, of which so many bytes (and, with ``more``, others before them) are not shown."""
+        self._kept, self._dropped, self._more = b"", unseen, more
+
+    def skip(self, count: int) -> None:
+        """So many bytes of it were not looked at."""
+        self._dropped += count
+
+    @property
+    def text(self) -> str:
+        shown = _NULS.sub(lambda run: b"<%d NULs>" % len(run[0]), self._kept.rstrip(b"\r"))
+        text = shown.decode("utf-8", "surrogateescape")
+        length = len(self._kept) + self._dropped
+        return f"({'more than ' if self._more else ''}{length} bytes) {text}…" if self._dropped else text
 
 
 class Follower:
     """Follows one file, with one descriptor. Not to be shared between threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, links: bool = True) -> None:
+        """``links``: a link may lead to the file; where others can put one, it may not."""
         self.path = path
+        self._links = links
         self._fd = -1
         self._identity: tuple[int, int] | None = None
         self._offset = 0
         self._print = b""
-        self._partial = b""
-        #: Bytes of the unfinished line that were dropped.
-        self._dropped = 0
+        self._line = _Line()
+        #: The unfinished line as it was told last.
+        self._told = ""
         self._trouble = ""
         self._ever = False
 
-    def poll(self) -> list[Text | Note]:
+    def poll(self) -> list[Said]:
         """What is new since the last poll. Raises nothing."""
-        said: list[Text | Note] = []
+        said = self._look()
+        if (unfinished := self._line.text) != self._told:
+            said.append(Open(unfinished))
+            self._told = unfinished
+        return said
+
+    def _look(self) -> list[Said]:
+        said: list[Said] = []
         try:
-            there = os.stat(self.path)
+            there = os.stat(self.path, follow_symlinks=self._links)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             self._say_trouble(said, _reason(error))
             return [*self._drain(), *said]
@@ -67,25 +132,27 @@ class Follower:
             self._say_trouble(said, "is no regular file: not followed")
             return [*self._drain(), *said]
         if self._identity is not None and self._identity != (there.st_dev, there.st_ino):
-            said += self._drain()
-            said.append(Note("rotated: a new file has this name"))
+            said += [*self._drain(), *self._end_line(), Note("rotated: a new file has this name")]
             self.close()
         if self._fd < 0 and not self._open(said):
             return said
         self._trouble = ""
-        said += self._drain()
-        return said
+        return [*said, *self._drain()]
 
     def close(self) -> None:
         """Let the file go; the next poll begins with whatever has the name then."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._identity = -1, None
-        self._offset, self._print, self._partial, self._dropped = 0, b"", b"", 0
+        self._begin()
 
-    def _open(self, said: list[Text | Note]) -> bool:
+    def _begin(self) -> None:
+        self._offset, self._print = 0, b""
+        self._line.restart()
+
+    def _open(self, said: list[Said]) -> bool:
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            fd = os.open(self.path, _FLAGS if self._links else _FLAGS | os.O_NOFOLLOW)
             status = os.fstat(fd)
         except OSError as error:
             self._say_trouble(said, _reason(error))
@@ -96,32 +163,26 @@ class Follower:
             return False
         self._fd, self._identity = fd, (status.st_dev, status.st_ino)
         if not self._ever and status.st_size > TAIL:
-            self._offset = status.st_size - TAIL
-            self._skip_to_line()
+            with contextlib.suppress(OSError):
+                self._skip_to(status.st_size - TAIL)
+            said.append(Note(f"what it had said before is not shown: {self._offset} bytes", self._offset))
         self._ever = True
         return True
 
-    def _skip_to_line(self) -> None:
-        """Begin after the first line end behind the offset: half a line helps nobody."""
-        with contextlib.suppress(OSError):
-            block = os.pread(self._fd, TAIL, self._offset)
-            end = block.find(b"\n")
-            self._offset += end + 1 if end >= 0 else 0
-
-    def _drain(self) -> list[Text | Note]:
+    def _drain(self) -> list[Said]:
         if self._fd < 0:
             return []
-        said: list[Text | Note] = []
+        said: list[Said] = []
         try:
             size = os.fstat(self._fd).st_size
             if size < self._offset or not self._untouched():
-                said.append(Note("truncated or rewritten: shown from its beginning"))
-                self._offset, self._print, self._partial, self._dropped = 0, b"", b"", 0
+                said += [*self._end_line(), Note("truncated or rewritten: shown from its beginning")]
+                self._begin()
             if size - self._offset > BUDGET:
-                skipped = size - self._offset - BUDGET
-                said.append(Note(f"skipped {skipped} bytes: more is written than can be shown"))
-                self._offset += skipped
-                self._partial, self._dropped = b"", 0
+                skipped = -self._offset
+                self._skip_to(size - BUDGET)
+                skipped += self._offset
+                said.append(Note(f"skipped {skipped} bytes: more is written than can be shown", skipped))
             block = os.pread(self._fd, BUDGET, self._offset) if size > self._offset else b""
         except OSError as error:
             self._say_trouble(said, _reason(error))
@@ -132,36 +193,66 @@ class Follower:
             said += self._lines(block)
         return said
 
+    def _skip_to(self, target: int) -> None:
+        """Go on at the first line that begins at ``target`` or behind it: half a line helps nobody.
+
+        Of a line that reaches from before ``target`` to the end, the length is found. Raises ``OSError``.
+        """
+        self._print = b""
+        block = os.pread(self._fd, BUDGET, target - 1)
+        if (end := block.find(b"\n")) >= 0:
+            self._offset = target + end
+            self._line.restart()
+            return
+        floor = max(self._offset, target - FAR)
+        begin = self._last_end(floor, target)
+        if begin is not None:
+            self._line.restart(target - begin)
+        elif floor > self._offset:
+            self._line.restart(target - floor, more=True)
+        else:
+            self._line.skip(target - self._offset)
+        self._offset = target
+
+    def _last_end(self, low: int, high: int) -> int | None:
+        """Where the line that reaches ``high`` begins, if that is above ``low``."""
+        while high > low:
+            start = max(low, high - BUDGET)
+            found = os.pread(self._fd, high - start, start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            high = start
+        return None
+
     def _untouched(self) -> bool:
         """Whether the bytes before the offset are still those that were read."""
         return not self._print or (os.pread(self._fd, len(self._print), self._offset - len(self._print)) == self._print)
 
-    def _lines(self, block: bytes) -> list[Text | Note]:
+    def _lines(self, block: bytes) -> list[Said]:
         *complete, rest = block.split(b"\n")
-        said: list[Text | Note] = []
+        said: list[Said] = []
         if len(complete) > LINES:
-            said.append(Note(f"skipped {len(complete) - LINES} lines: more is written than can be shown"))
+            bytes_ = sum(len(part) + 1 for part in complete[:-LINES])
+            said.append(Note(f"skipped {len(complete) - LINES} lines: more is written than can be shown", bytes_))
             complete = complete[-LINES:]
-            self._partial, self._dropped = b"", 0
+            self._line.restart()
         for part in complete:
-            said.append(Text(self._finished(part)))
-            self._partial, self._dropped = b"", 0
-        kept = max(0, LINE - len(self._partial))
-        self._partial += rest[:kept]
-        self._dropped += max(0, len(rest) - kept)
-        if b"\r" in rest:  # a progress bar: only its last state can still matter
-            self._partial, self._dropped = rest.rsplit(b"\r", 1)[1][:LINE], 0
+            self._line.grow(part)
+            said.append(self._complete())
+        self._line.grow(rest)
         return said
 
-    def _finished(self, part: bytes) -> str:
-        whole = self._partial + part
-        length = len(whole) + self._dropped
-        shown = whole.removesuffix(b"\r").rsplit(b"\r", 1)[-1]
-        shown = _NULS.sub(lambda run: b"<%d NULs>" % len(run[0]), shown)
-        text = shown[:LINE].decode("utf-8", "surrogateescape")
-        return f"{text}… ({length} bytes)" if len(shown) > LINE or self._dropped else text
+    def _complete(self) -> Text:
+        text = Text(self._line.text)
+        self._line.restart()
+        self._told = ""
+        return text
 
-    def _say_trouble(self, said: list[Text | Note], trouble: str) -> None:
+    def _end_line(self) -> list[Said]:
+        """The unfinished line, which nothing can follow any more."""
+        return [self._complete()] if self._line.text else []
+
+    def _say_trouble(self, said: list[Said], trouble: str) -> None:
         """Once, until it is another one."""
         if trouble != self._trouble:
             said.append(Note(trouble))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from textual.binding import Binding, BindingType
@@ -26,6 +26,8 @@ class Key:
     group: str
     #: Shown in the footer; smaller comes first.
     rank: int | None = None
+    #: The pages on which it does something; empty for all.
+    pages: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -52,7 +54,18 @@ def spoken(name: str) -> str:
     return _SPOKEN.get(name, name)
 
 
+#: The pages, in the order of their tabs.
+PAGES = ("now", "ticket", "logs", "audit", "runners")
+_TREES = ("now", "ticket")
+_LOGS = ("logs",)
+
 KEYS = (
+    Key("now", "1", "screen.page('now')", "Now", "Page: who holds, who waits, what is wrong", "Pages"),
+    Key("ticket", "2", "screen.page('ticket')", "Ticket", "Page: the selected ticket and its lane's past", "Pages"),
+    Key("log", "3,l", "screen.page('logs')", "Logs", "Page: what holds and programs say, live", "Pages"),
+    Key("audit", "4", "screen.page('audit')", "Audit", "Page: operators' acts, and how holds ended", "Pages"),
+    Key("runners", "5", "screen.page('runners')", "Runners", "Page: the units of CI runners", "Pages"),
+    Key("help", "question_mark", "app.help", "Help", "This page", "Pages", 0),
     Key(
         "kill",
         "k",
@@ -61,6 +74,7 @@ KEYS = (
         "End the selected payload, subtree or leftover; asks first",
         "Acting",
         1,
+        _TREES,
     ),
     Key(
         "evict",
@@ -70,6 +84,7 @@ KEYS = (
         "Take the ticket out of the queue, or ask its hold to stop",
         "Acting",
         2,
+        _TREES,
     ),
     Key(
         "recover",
@@ -79,10 +94,11 @@ KEYS = (
         "Free the resource of a ghost; asks first",
         "Acting",
         3,
+        _TREES,
     ),
     Key("arm", "A", "app.arm", "Arm", "Turn read-only mode on or off", "Acting"),
-    Key("holder", "j", "screen.jump('holder')", "Holder", "Jump to who holds the resource", "Moving"),
-    Key("worst", "J", "screen.jump('worst')", "Worst", "Jump to the worst flag", "Moving", 4),
+    Key("holder", "j", "screen.jump('holder')", "Holder", "Jump to who holds the resource", "Moving", None, _TREES),
+    Key("worst", "J", "screen.jump('worst')", "Worst", "Jump to the worst flag", "Moving", 4, ("now",)),
     Key("next", "tab", "screen.panel(1)", "Panel", "Go to the next panel", "Moving", 5),
     Key("back", "shift+tab", "screen.panel(-1)", "Back", "Go to the panel before", "Moving"),
     Key(
@@ -90,8 +106,10 @@ KEYS = (
         "space,enter",
         "screen.fold",
         "Fold",
-        "Fold or unfold a process and what is below it",
+        "Fold or unfold a process; of a ticket in the queue, open its page",
         "Looking",
+        None,
+        _TREES,
     ),
     Key(
         "filter",
@@ -102,15 +120,45 @@ KEYS = (
         "Looking",
         6,
     ),
-    Key("all", "escape", "screen.unfilter", "All", "Drop the filter", "Looking"),
-    Key("sort", "s", "screen.sort", "Sort", "Sort the queue by position, age, lane or memory", "Looking", 8),
-    Key("log", "l", "screen.log", "Log", "The event log on the full screen", "Looking", 7),
-    Key("theme", "t", "app.next_theme", "Theme", "The next theme", "Looking", 9),
-    Key("copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other"),
-    Key("help", "question_mark", "app.help", "Help", "This page", "Other", 0),
+    Key("all", "escape", "screen.unfilter", "All", "Drop filter and search; then back to the first page", "Looking"),
+    Key("sort", "s", "screen.sort", "Sort", "Sort the queue by position, age, lane or memory", "Looking", 8, _TREES),
+    Key(
+        "find",
+        "f",
+        "screen.find",
+        "Find",
+        "Mark lines with a word, or with a pattern: /out of .*memory/",
+        "Logs",
+        1,
+        _LOGS,
+    ),
+    Key("older", "N", "screen.again(-1)", "Older", "Go to the marked line before", "Logs", None, _LOGS),
+    Key("newer", "n", "screen.again(1)", "Next", "Go to the next marked line, round the end", "Logs", 2, _LOGS),
+    Key(
+        "level", "w", "screen.level", "Level", "Show all lines, only warnings and errors, only errors", "Logs", 3, _LOGS
+    ),
+    Key("only", "o", "screen.only", "Only it", "Show only what the selected ticket's hold said", "Logs", 4, _LOGS),
+    Key("theme", "t", "app.next_theme", "Theme", "The next theme", "Other", 9),
+    Key(
+        "copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other", None, _TREES
+    ),
     Key("palette", "ctrl+p", "app.command_palette", "Palette", "All of these by name", "Other"),
     Key("quit", "q,ctrl+c,ctrl+q", "app.leave", "Quit", "Leave; every hold goes on", "Other", 0),
 )
+#: Pages by the names of the acts that open them.
+OPENS = {"now": "now", "ticket": "ticket", "logs": "log", "audit": "audit", "runners": "runners"}
+
+
+def offered(keys: Sequence[Key], page: str) -> list[tuple[str, str]]:
+    """Key and label of the footer of a page."""
+    here = [key for key in keys if key.rank is not None and (not key.pages or page in key.pages)]
+    return [(key.shown, key.label) for key in sorted(here, key=lambda key: (key.rank, key.shown))]
+
+
+def tabs(keys: Sequence[Key]) -> list[tuple[str, str, str]]:
+    """Each page with its key and what it is called."""
+    by_action = {key.action: key for key in keys}
+    return [(page, by_action[OPENS[page]].shown, by_action[OPENS[page]].label) for page in PAGES]
 
 
 def table(remapped: Mapping[str, str]) -> tuple[Key, ...]:

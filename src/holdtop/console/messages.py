@@ -8,6 +8,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 
 from holdtop.console.events import LogLine
+from holdtop.console.feeds import Acts
+from holdtop.console.search import Search
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
 
@@ -29,6 +31,43 @@ class LogGrew(Message):
     def __init__(self, lines: Sequence[LogLine]) -> None:
         super().__init__()
         self.lines = lines
+
+
+class ActsSeen(Message):
+    """What the audits say; only the newest matters."""
+
+    def __init__(self, acts: Acts) -> None:
+        super().__init__()
+        self.acts = acts
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, ActsSeen)
+
+
+class PageOpened(Message):
+    """Another page is shown."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.page = page
+
+
+class Found(Message):
+    """Lines that match a search, of those that it was given."""
+
+    def __init__(self, search: Search, lines: Sequence[LogLine]) -> None:
+        super().__init__()
+        self.search = search
+        self.lines = lines
+
+
+class SearchEnded(Message):
+    """A search is over; ``why`` is empty when it was closed."""
+
+    def __init__(self, search: Search, why: str) -> None:
+        super().__init__()
+        self.search = search
+        self.why = why
 
 
 class PlanMade(Message):

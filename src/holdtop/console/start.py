@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from holdtop.config import Config
 from holdtop.console import themes
 from holdtop.console.app import Console, Setup
-from holdtop.console.feeds import FeedMaker, Operator
+from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import table
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
@@ -18,8 +18,16 @@ from holdtop.errors import UsageError
 from holdtop.operator.record import interrupt_all
 
 
-def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: bool, state_dir: str | None) -> int:
-    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it."""
+def start(
+    config: Config,
+    feed: FeedMaker,
+    operator: Operator,
+    *,
+    read_only: bool,
+    state_dir: str | None,
+    acts: Callable[[], Acts] = Acts,
+) -> int:
+    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it. ``acts`` reads audits."""
     loaded = themes.load()
     setup = Setup(
         feed=feed,
@@ -30,7 +38,8 @@ def start(config: Config, feed: FeedMaker, operator: Operator, *, read_only: boo
         theme=_theme(config.theme, loaded, os.environ),
         glyphs=chosen(os.environ, sys.__stderr__.encoding if sys.__stderr__ else "ascii"),
         reasons=config.reasons,
-        logs={os.path.basename(path): path for path in config.logs},
+        logs=config.logs,
+        acts=acts,
         troubles=loaded.failed,
         read_only=read_only,
         colorless=bool(os.environ.get("NO_COLOR")),

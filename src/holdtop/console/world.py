@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdtop.console.events import LogLine
+from holdtop.console.feeds import Acts
 from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
-from holdtop.console.view.subject import Entry, Subject, entries, entry_key, flag_key, processes, ticket_key, tickets
+from holdtop.console.view.subject import (
+    Entry,
+    Subject,
+    entries,
+    entry_key,
+    find_ticket,
+    flag_key,
+    processes,
+    ticket_key,
+    tickets,
+)
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Process, Snapshot, Ticket
 
-#: Lines of all event logs together that are kept.
+#: Lines of all event logs together that are kept, and of each other file.
 KEPT_LINES = 5000
+KEPT_OF_FILE = 2000
 
 
 @dataclass
@@ -27,13 +39,28 @@ class World:
     read_only: bool = False
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
+    #: Of the event logs of all resources.
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
+    #: Of other files, by path.
+    files: dict[str, deque[LogLine]] = field(default_factory=dict)
+    #: Last lines without an end, by log.
+    unfinished: dict[str, LogLine] = field(default_factory=dict)
     #: By resource and ticket, as far as the log has said so.
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Bytes that were not shown, by log.
+    left_out: Counter[str] = field(default_factory=Counter)
     subject: Subject | None = None
     #: Case-folded; empty for everything.
     wanted: str = ""
     sort: str = "position"
+    page: str = "now"
+    #: Paths of the files that are followed besides the event logs.
+    logs: tuple[str, ...] = ()
+    #: The one that is shown; empty for the events of all holds. From which level on, and whether of one ticket only.
+    log_file: str = ""
+    level: str = "all"
+    only: bool = False
+    acts: Acts | None = None
     folded: frozenset[int] = frozenset()
     #: Seconds without a snapshot, once that is worth saying.
     silent_for: float | None = None
@@ -56,6 +83,11 @@ class World:
             if before.get(resource.name, resource.token_path) != resource.token_path:
                 words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
                 self.log.append(LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning"))
+
+    @property
+    def ticket(self) -> Ticket | None:
+        """The ticket that is selected, or that the selected flag names."""
+        return find_ticket(self.snapshot, self.subject) if self.snapshot else None
 
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
@@ -95,11 +127,26 @@ class World:
 
     def add_log(self, lines: Iterable[LogLine]) -> None:
         for line in lines:
-            self.log.append(line)
+            if line.left_out:
+                self.left_out[line.log] += line.left_out
+            if line.kind != "note":
+                self.unfinished.pop(line.log, None)
+            if not line.unfinished:
+                self._kept(line.file).append(line)
+            elif line.text:
+                self.unfinished[line.log] = line
             if line.lane:
                 self.lanes[line.resource, line.ticket] = line.lane
             if len(self.lanes) > KEPT_LINES:
                 del self.lanes[next(iter(self.lanes))]
+
+    def _kept(self, file: str) -> deque[LogLine]:
+        return self.files.setdefault(file, deque(maxlen=KEPT_OF_FILE)) if file else self.log
+
+    def lines(self, file: str = "") -> list[LogLine]:
+        """What is kept of a file, or of the event logs, oldest first; unfinished lines are the last ones."""
+        last = [line for line in self.unfinished.values() if line.file == file]
+        return [*self._kept(file), *last]
 
     def lane_of(self, entry: LogLine) -> str:
         return self.lanes.get((entry.resource, entry.ticket), "")

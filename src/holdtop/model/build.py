@@ -37,7 +37,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         devices=raw.devices,
         memory=memory,
         containment=raw.containment,
-        resources=tuple(foretell(one.resource, one.receipts, memory, raw.taken_at) for one in seen),
+        resources=tuple(foretell(one.resource, one.resource.receipts, memory, raw.taken_at) for one in seen),
         flags=judge(scene),
         leftovers=(*(process for left in survivors for process in left.processes), *strays),
         roots=raw.roots,

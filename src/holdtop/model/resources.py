@@ -41,10 +41,6 @@ class Seen:
     def view(self) -> QueueView | None:
         return self.look.view
 
-    @property
-    def receipts(self) -> tuple[Mapping[str, object], ...]:
-        return self.view.receipts if self.view else ()
-
 
 def see(look: Look, facts: Facts) -> Seen:
     view = look.view
@@ -80,6 +76,7 @@ def see(look: Look, facts: Facts) -> Seen:
         ),
         last_receipt=view.last_receipt,
         problems=(*view.problems, *late),
+        receipts=view.receipts,
     )
     return Seen(resource, look, frozenset(members) | _without_token(view, held, facts), own)
 

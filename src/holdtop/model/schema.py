@@ -9,8 +9,8 @@ from typing import Any
 from holdtop.model.values import Device, Readings, Snapshot
 
 SCHEMA = 1
-#: Fields that are for the next look, not for readers.
-_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since"})
+#: Fields that are for the next look or for the console, not for readers.
+_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "receipts"})
 
 
 def to_mapping(snapshot: Snapshot) -> dict[str, Any]:

@@ -35,14 +35,13 @@ class Finding(Screen[None]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        self.query_one("#find").display = False
+        for field in self.query(Field):
+            field.display = False
         self.look_again()
         self.home()
 
     def action_filter(self) -> None:
-        field = self.query_one("#find", Field)
-        field.display = True
-        self.set_focus(field)  # at once: what is typed next is no key of the screen
+        self._open("find")
 
     def action_unfilter(self) -> None:
         field = self.query_one("#find", Field)
@@ -51,12 +50,18 @@ class Finding(Screen[None]):
             self._close(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self._world.filter(message.value)
-        self.look_again()
+        if message.input.id == "find":
+            self._world.filter(message.value)
+            self.look_again()
 
-    def on_input_submitted(self) -> None:
-        self._close(self.query_one("#find", Field))
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        self._close(message.input)
 
-    def _close(self, field: Field) -> None:
+    def _open(self, id: str) -> None:
+        field = self.query_one(f"#{id}", Field)
+        field.display = True
+        self.set_focus(field)  # at once: what is typed next is no key of the screen
+
+    def _close(self, field: Input) -> None:
         field.display = False
         self.home()

@@ -1,78 +1,75 @@
-"""Screens that show one thing on the whole terminal: the help, and the event log."""
+"""A screen with pages: which one is open, what its keys do, and who gets the keys on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.screen import Screen
+from textual import events
 
-from holdtop.console.keys import Key
-from holdtop.console.screens.finding import Finding
-from holdtop.console.view.help import help_lines
-from holdtop.console.widgets.panel import Look
-from holdtop.console.widgets.panels import EventPanel
-from holdtop.console.widgets.small import Field, FooterPanel, TextPanel
+from holdtop.console.board import Board
+from holdtop.console.keys import Key, offered
+from holdtop.console.messages import PageOpened
+from holdtop.console.screens.logs import Searching
+from holdtop.console.view.subject import FlagKey, ticket_key, tickets
+from holdtop.console.widgets.pages import TabPanel
+from holdtop.console.widgets.small import Field, FooterPanel
 from holdtop.console.world import World
 
 
-class HelpScreen(Screen[None]):
-    """The keys in force, and how to read the main screen."""
+class Paged(Searching):
+    """Has a ``Board`` and a ``FooterPanel``; the one place where pages change."""
 
-    BINDINGS: ClassVar = [
-        Binding("escape,q,question_mark", "dismiss", show=False),
-        Binding("up", "scroll(-1)", show=False),
-        Binding("down", "scroll(1)", show=False),
-        Binding("pageup", "scroll(-10)", show=False),
-        Binding("pagedown,space", "scroll(10)", show=False),
-    ]
-
-    def __init__(self, look: Look, keys: Sequence[Key], troubles: Sequence[str], roots: Sequence[str]) -> None:
-        super().__init__()
-        self._look, self._keys, self._troubles, self._roots = look, keys, troubles, roots
-
-    def compose(self) -> ComposeResult:
-        yield TextPanel(self._look, id="page")
-        yield FooterPanel(self._look, (("Esc", "Back"), ("Up Down", "Scroll")))
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        panel = self.query_one("#page", TextPanel)
-        panel.show(help_lines(self._keys, self._troubles, self._roots, panel.size.width, self._look.glyphs))
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one("#page", TextPanel).scroll_lines(by)
-
-
-class LogScreen(Finding):
-    """The event logs on the whole terminal, followed live."""
-
-    BINDINGS: ClassVar = [
-        Binding("escape,q,l", "back", show=False),
-        Binding("slash", "filter", show=False),
-    ]
-
-    def __init__(self, look: Look, world: World) -> None:
+    def __init__(self, world: World, keys: Sequence[Key]) -> None:
         super().__init__(world)
-        self._look = look
+        self._keys = keys
 
-    def compose(self) -> ComposeResult:
-        yield EventPanel(self._look, self._world, id="page")
-        yield Field(self._world.wanted, placeholder="filter", id="find", compact=True)
-        yield FooterPanel(self._look, (("Esc", "Back"), ("/", "Filter"), ("End", "Follow")))
-
-    def look_again(self) -> None:
-        self.query_one(EventPanel).show_log()
+    @property
+    def board(self) -> Board:
+        return self.query_one(Board)
 
     def home(self) -> None:
-        self.set_focus(self.query_one(EventPanel))
-
-    def action_back(self) -> None:
-        if self.query_one("#find").display:
-            self.action_unfilter()
+        """Give the keys to what is selected: at the start the worst flag, else the holder."""
+        # At once, not after what is under way: the next key may be in the same read of a slow line.
+        if self._world.page == "now":
+            self.set_focus(self.board.flags if isinstance(self._world.subject, FlagKey) else self.board.queue)
         else:
-            self.dismiss()
+            self.set_focus(self.board.first)
+
+    def say(self, words: str) -> None:
+        """A note in the footer."""
+        self.query_one(FooterPanel).say(words)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys do what the page that is open shows, and nothing else."""
+        call = f"screen.{action}({', '.join(map(repr, parameters))})".removesuffix("()")
+        pages = next((key.pages for key in self._keys if key.call == call), ())
+        return not pages or self._world.page in pages
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that does nothing here says where it would."""
+        for key in self._keys if (event.character or " ").isalpha() else ():
+            if event.key in key.keys.split(",") and key.pages and self._world.page not in key.pages:
+                self.say(f"{key.label}: on the page {' or '.join(page.capitalize() for page in key.pages)}")
+
+    def action_page(self, page: str) -> None:
+        world = self._world
+        if page == "ticket" and world.ticket is None and world.snapshot:
+            world.subject = next((ticket_key(ticket) for ticket in tickets(world.snapshot)), world.subject)
+        if page == "ticket" and world.ticket is not None:
+            self.board.queue.key = world.subject = ticket_key(world.ticket)
+        world.page = page
+        self.query_one(FooterPanel).offer(offered(self._keys, page))
+        self.app.post_message(PageOpened(page))
+        self.look_again()
+        self.home()
+
+    def on_tab_panel_chosen(self, message: TabPanel.Chosen) -> None:
+        self.action_page(message.page)
+
+    def action_unfilter(self) -> None:
+        """What is in force goes first; where nothing is, the page does."""
+        typing = any(field.display for field in self.query(Field))
+        if not (typing or self._world.wanted or self.lines.searches or self._world.page == "now"):
+            self.action_page("now")
+        else:
+            super().action_unfilter()

@@ -10,8 +10,8 @@ from holdtop.console.view.resources import who
 from holdtop.console.view.subject import Entry
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.model.values import Resource, Ticket
-from holdtop.render import bytes_text, duration_text, short_bytes
+from holdtop.model.values import Ticket
+from holdtop.render import bytes_text, short_bytes
 
 _STATE_ROLES: dict[str, Role] = {
     "running": "held",
@@ -128,21 +128,3 @@ def _left(ticket: Ticket, now: str) -> tuple[str, Role]:
     left = seconds_until(ticket.deadline_at, now)
     over = left is not None and left < 0
     return coarse(left, "?"), "critical" if over else "text"
-
-
-def why_waiting(ticket: Ticket, resource: Resource | None, now: str) -> str:
-    """One sentence: behind whom, for how long that one has held and may hold, and when it may be our turn."""
-    ahead = max(0, ticket.position - 1)
-    holder = resource.holder if resource else None
-    if holder is None:
-        state = resource.state if resource else "unknown"
-        behind = f"{ticket.resource} is {state} and nobody is known to hold it"
-    else:
-        since = duration_text(holder.held_seconds)
-        behind = f"{holder.lane or holder.id} holds {ticket.resource}, for {since} now"
-        left = seconds_until(holder.deadline_at, now)
-        behind += f" and at most {duration_text(left)} more" if left is not None and left > 0 else ""
-    turn = "next in line" if not ahead else f"{ahead} ahead of it"
-    expected = ticket.expected_start
-    when = f"expected between {expected.low} and {expected.high}" if expected else "no history to say when"
-    return f"{ticket.lane or ticket.id} waits: {behind}; {turn}; {when}."

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from holdtop.console.view.expect import fit_words, why_waiting
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.queue import WIDE, command_text, short_id, why_waiting
+from holdtop.console.view.queue import WIDE, command_text, short_id
 from holdtop.console.view.subject import Subject, find_entry, find_flag, find_resource, find_ticket, processes
 from holdtop.console.view.text import Line, Span, line
+from holdtop.console.view.ticket import particulars
 from holdtop.console.view.when import coarse, process_age
 from holdtop.model.values import Process, Snapshot, Ticket
 from holdtop.render import bytes_text, counted, short_bytes
@@ -158,9 +160,9 @@ def tree_words(snapshot: Snapshot, subject: Subject | None) -> list[str]:
     ticket, flag = find_ticket(snapshot, subject), find_flag(snapshot, subject)
     if ticket is not None and ticket.state == "waiting":
         sentence = why_waiting(ticket, find_resource(snapshot, subject), snapshot.taken_at)
-        return [sentence, *_particulars(ticket)]
+        return [sentence, *([fit_words(ticket)] if ticket.resource == "gpu" else []), *_facts(ticket)]
     if ticket is not None:
-        return ["No process of it is known.", *_particulars(ticket)]
+        return ["No process of it is known.", *_facts(ticket)]
     if (entry := find_entry(snapshot, subject)) is not None:
         return [f"{entry.id} is {entry.why}", "It is left alone; evict removes it from the queue."]
     if flag is not None:
@@ -169,14 +171,5 @@ def tree_words(snapshot: Snapshot, subject: Subject | None) -> list[str]:
     return ["Nothing is held, nobody waits."] if subject is None else ["It is gone."]
 
 
-def _particulars(ticket: Ticket) -> list[str]:
-    limits = ", ".join(f"{name} {value}" for name, value in ticket.limits.items())
-    words = [f"command  {command_text(ticket.command)}", f"in       {ticket.cwd or 'unknown'}"]
-    words.append(f"limits   {limits or 'none'}")
-    if ticket.containment:
-        words.append(f"kept by  {', '.join(ticket.containment)}")
-    if (fit := ticket.will_it_fit) is not None:
-        answer = {True: "fits", False: "does not fit", None: "unknown whether it fits"}[fit.fits]
-        need, room = bytes_text(fit.need_bytes), bytes_text(fit.headroom_bytes)
-        words.append(f"memory   needs {need}, headroom {room}: {answer}")
-    return words
+def _facts(ticket: Ticket) -> list[str]:
+    return [f"{name:<11}{words}" for name, words in particulars(ticket)]

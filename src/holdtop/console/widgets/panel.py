@@ -43,6 +43,10 @@ class Panel(Widget):
         """What to show in so many cells; at most ``size.height`` lines count."""
         raise NotImplementedError
 
+    def see(self) -> None:
+        """Show the world as it is now."""
+        self.look_again()
+
     def look_again(self) -> None:
         """Draw the lines that differ from those on the screen."""
         width, height = self.size

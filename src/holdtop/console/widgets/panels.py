@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from textual.geometry import Size
 
@@ -23,7 +23,7 @@ from holdtop.console.world import World
 from holdtop.model.values import Flag, Snapshot, Ticket
 
 
-class _Shown(Panel):
+class Shown(Panel):
     """A panel without rows: what it shows follows from the world alone."""
 
     def __init__(self, look: Look, world: World, *, id: str) -> None:
@@ -37,7 +37,7 @@ class _Shown(Panel):
         raise NotImplementedError
 
 
-class HeaderPanel(_Shown):
+class HeaderPanel(Shown):
     SURFACE = "panel"
 
     def lines(self, size: Size) -> Sequence[Line]:
@@ -52,12 +52,12 @@ class HeaderPanel(_Shown):
         return (shown,)
 
 
-class ResourcePanel(_Shown):
+class ResourcePanel(Shown):
     def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
         return resource_lines(snapshot, size.width, self.look.glyphs)
 
 
-class MemoryPanel(_Shown):
+class MemoryPanel(Shown):
     def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
         width, height = size
         named = height > 2
@@ -65,7 +65,7 @@ class MemoryPanel(_Shown):
         return [title("Memory", headroom(snapshot), width, self.look.glyphs), *drawn] if named else drawn
 
 
-class GaugePanel(_Shown):
+class GaugePanel(Shown):
     def of(self, snapshot: Snapshot, size: Size) -> Sequence[Line]:
         history, glyphs, (width, height) = self.world.history, self.look.glyphs, size
         if height < 4:
@@ -81,6 +81,9 @@ class QueuePanel(Rows[Ticket | Entry]):
     def __init__(self, look: Look, world: World) -> None:
         super().__init__(look, id="queue")
         self.world = world
+
+    def see(self) -> None:
+        self.show([*self.world.tickets(), *self.world.entries()])
 
     def key_of(self, item: Ticket | Entry) -> TicketKey:
         return TicketKey(item.resource, item.id)
@@ -99,7 +102,7 @@ class QueuePanel(Rows[Ticket | Entry]):
         return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
 
     def head(self) -> Line | None:
-        return queue_head(self.size.width, self.look.glyphs)
+        return queue_head(self.size.width, self.look.glyphs) if self.items else None
 
     def empty(self) -> Sequence[Line]:
         words = "No ticket matches the filter." if self.world.wanted else "Nobody holds, nobody waits."
@@ -112,6 +115,9 @@ class TreePanel(Rows[Node]):
     def __init__(self, look: Look, world: World) -> None:
         super().__init__(look, id="tree")
         self.world = world
+
+    def see(self) -> None:
+        self.show(self.world.nodes())
 
     def key_of(self, item: Node) -> Hashable:
         return item.process.pid, item.process.start_ticks
@@ -130,6 +136,8 @@ class TreePanel(Rows[Node]):
     def empty(self) -> Sequence[Line]:
         if self.world.snapshot is None:
             return ()
+        if self.world.page == "ticket":  # all else stands above
+            return (line(Span("   No process of it is known.", "muted")),)
         words = tree_words(self.world.snapshot, self.world.subject)
         return [part for text in words for part in wrapped(text, self.size.width, self.look.glyphs)]
 
@@ -143,6 +151,9 @@ class FlagPanel(Rows[Flag]):
         super().__init__(look, id="flags")
         self.world = world
         self._keys = keys
+
+    def see(self) -> None:
+        self.show(self.world.flags())
 
     def key_of(self, item: Flag) -> FlagKey:
         return flag_key(item)
@@ -163,7 +174,7 @@ class FlagPanel(Rows[Flag]):
 
 
 class EventPanel(Rows[LogLine]):
-    """The newest events at the bottom; moving up stops following, the end follows again."""
+    """The newest lines at the bottom; moving up stops following, the end follows again."""
 
     NAME = "Events"
 
@@ -185,21 +196,28 @@ class EventPanel(Rows[LogLine]):
         self._following = place >= len(self.items) - 1
         super().action_move(by)
 
-    def show_log(self) -> None:
-        """The world's log as it is now, filtered."""
-        world, wanted = self.world, self.world.wanted
-        self.show([entry for entry in world.log if not wanted or matches(entry, world.lane_of(entry), wanted)])
+    def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
+        """Those that are shown. A subclass narrows them first."""
+        world = self.world
+        return [line for line in lines if not world.wanted or matches(line, world.lane_of(line), world.wanted)]
+
+    def see(self) -> None:
+        self.show(self.chosen(self.world.lines()))
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
+        return self.row(item, width, selected)
+
+    def row(self, item: LogLine, width: int, selected: bool, *, found: bool = False, shift: int = 0) -> Sequence[Line]:
         marked = selected and self.has_focus and not self._following
-        return (log_row(item, self.world.lane_of(item), width, self.look.glyphs, selected=marked),)
+        lane, glyphs = self.world.lane_of(item), self.look.glyphs
+        return (log_row(item, lane, width, glyphs, selected=marked, found=found, shift=shift),)
 
     def detail(self) -> str:
         state = "the newest last" if self._following else "stopped here, End follows again"
         return f"{state}{_filtered(self.world)}"
 
     def empty(self) -> Sequence[Line]:
-        words = "No event matches the filter." if self.world.wanted else "No event yet."
+        words = "No line matches the filter." if self.world.wanted else "Nothing yet."
         return (line(Span(f"   {words}", "muted")),)
 
 

@@ -119,10 +119,10 @@ class Rows(Panel, Generic[T], can_focus=True):
         if len(self.items) > room:
             detail = f"{place + 1} of {len(self.items)}, {detail}"
         drawn = [title(self.NAME, detail, width, self.look.glyphs, focused=self.has_focus)]
-        if not self.items:
-            return [*drawn, *self.empty()]
         if (head := self.head()) is not None:
             drawn.append(head)
+        if not self.items:
+            return [*drawn, *self.empty()]
         for offset, item in enumerate(shown):
             drawn += self.draw(item, width, self._top + offset == place)
         return drawn

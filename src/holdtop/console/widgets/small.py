@@ -35,6 +35,11 @@ class FooterPanel(Panel):
     def on_mount(self) -> None:
         self.say(self._note)
 
+    def offer(self, keys: Sequence[tuple[str, str]]) -> None:
+        """The keys of another page."""
+        self._keys = keys
+        self.look_again()
+
     def say(self, note: str) -> None:
         self._note = note
         self.look_again()

@@ -1,4 +1,4 @@
-"""The live screen: who holds, who waits, what the device does, what is wrong, what happened."""
+"""The live screen with its pages: one world, of which each page shows a part."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from holdtop.console.acting import wish
 from holdtop.console.board import Board
 from holdtop.console.feeds import Operator
-from holdtop.console.keys import Key, bindings
+from holdtop.console.keys import Key, bindings, offered, tabs
 from holdtop.console.screens.act import ActScreen
-from holdtop.console.screens.finding import Finding
-from holdtop.console.screens.pages import LogScreen
+from holdtop.console.screens.pages import Paged
 from holdtop.console.view.queue import SORTS
 from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key, tickets
+from holdtop.console.widgets.lines import SourcePanel
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.rows import Rows
 from holdtop.console.widgets.small import Field, FooterPanel
@@ -24,7 +24,7 @@ from holdtop.errors import HoldtopError
 from holdtop.operator.values import Verb
 
 
-class NowScreen(Finding):
+class MainScreen(Paged):
     """Shows the world; changes only what is selected in it."""
 
     BINDINGS: ClassVar = bindings("screen")
@@ -39,33 +39,25 @@ class NowScreen(Finding):
         reasons: Sequence[str],
         state_dir: str | None,
     ) -> None:
-        super().__init__(world)
-        self._look, self._operator, self._keys = look, operator, keys
+        super().__init__(world, keys)
+        self._look, self._operator = look, operator
         self._reasons, self._state_dir = reasons, state_dir
 
     def compose(self) -> ComposeResult:
-        ranked = sorted((key.rank, key.shown, key.label) for key in self._keys if key.rank is not None)
         troubles = self._world.troubles
         note = f"{troubles[0]} (? shows all)" if troubles else ""
         yield Board(
             self._look,
             self._world,
             {key.action: key.shown for key in self._keys},
+            tabs(self._keys),
             Field(placeholder="show only rows that contain", id="find", compact=True),
-            FooterPanel(self._look, [(shown, label) for _, shown, label in ranked], note),
+            Field(placeholder="mark lines with a word, or with a /pattern/", id="search", compact=True),
+            FooterPanel(self._look, offered(self._keys, self._world.page), note),
         )
 
-    @property
-    def board(self) -> Board:
-        return self.query_one(Board)
-
     def look_again(self) -> None:
-        self.board.show(self._world)
-
-    def home(self) -> None:
-        """Give the keys to what is selected: at the start the worst flag, else the holder."""
-        # At once, not after what is under way: the next key may be in the same read of a slow line.
-        self.set_focus(self.board.flags if isinstance(self._world.subject, FlagKey) else self.board.queue)
+        self.board.show()
 
     def select(self, key: TicketKey | FlagKey) -> None:
         self._world.subject = key
@@ -74,13 +66,12 @@ class NowScreen(Finding):
         self.home()
         self.look_again()
 
-    def say(self, words: str) -> None:
-        """A note in the footer."""
-        self.query_one(FooterPanel).say(words)
-
     def on_rows_moved(self, message: Rows.Moved) -> None:
-        """A row of the queue or of the flags is what the keys act on, and whose tree is shown."""
+        """A row of the queue or of the flags is what the keys act on, and whose tree is shown; a log is opened."""
         key = message.rows.key
+        if isinstance(message.rows, SourcePanel):
+            self._world.log_file = str(key)
+            self.look_again()
         if isinstance(key, TicketKey | FlagKey) and key != self._world.subject:
             self._world.subject = key
             self.look_again()
@@ -102,7 +93,9 @@ class NowScreen(Finding):
 
     def action_fold(self) -> None:
         node = self.board.processes.current
-        if node is not None and node.children:
+        if self.board.queue.has_focus:
+            self.action_page("ticket")
+        elif node is not None and node.children:
             self._world.folded ^= {node.process.pid}
             self.look_again()
 
@@ -110,9 +103,6 @@ class NowScreen(Finding):
         names = list(SORTS)
         self._world.sort = names[(names.index(self._world.sort) + 1) % len(names)]
         self.look_again()
-
-    def action_log(self) -> None:
-        self.app.push_screen(LogScreen(self._look, self._world))
 
     def action_copy(self) -> None:
         subject = self._world.subject

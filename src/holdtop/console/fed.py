@@ -1,0 +1,79 @@
+"""The half of the program that starts the threads and hears them: snapshots, logs, audits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from textual.app import App
+
+from holdtop.console.feeds import Acts, ActsFeed, FeedMaker, LogFeed
+from holdtop.console.messages import ActsSeen, LogGrew, PageOpened, SnapshotArrived, tell
+from holdtop.console.screens.main import MainScreen
+from holdtop.console.view.header import STALE_AFTER
+from holdtop.console.world import World
+
+#: Where a resource's events lie below its queue.
+EVENTS = ".log/events.jsonl"
+
+
+class Fed(App[None]):
+    """Owns the world; its first screen is the ``MainScreen``."""
+
+    def __init__(self, world: World, feed: FeedMaker, acts: Callable[[], Acts], *, colorless: bool) -> None:
+        """``acts`` reads the audits, and may block."""
+        super().__init__(ansi_color=True if colorless else None)
+        self.world = world
+        self._feed = feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
+        self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
+        self._acts = ActsFeed(acts, lambda seen: tell(self, ActsSeen(seen)))
+        self._heard = time.monotonic()
+
+    def on_mount(self) -> None:
+        self._logs.start()
+        self._acts.start()
+        self._feed.start()
+        self.set_interval(1.0, self._listen)
+
+    def on_unmount(self) -> None:
+        self._feed.stop()
+        self._logs.stop()
+        self._acts.watch(False)
+
+    def _main(self) -> MainScreen:
+        screen = self.screen_stack[0]
+        assert isinstance(screen, MainScreen)
+        return screen
+
+    def on_snapshot_arrived(self, message: SnapshotArrived) -> None:
+        first = self.world.snapshot is None
+        self._heard, self.world.silent_for = time.monotonic(), None
+        self.world.take(message.snapshot)
+        paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
+        self._logs.follow(paths, self.world.logs)
+        if (screen := self._main()).ready:
+            screen.look_again()
+            if first:
+                screen.home()
+
+    def on_log_grew(self, message: LogGrew) -> None:
+        self.world.add_log(message.lines)
+        self._show()
+
+    def on_page_opened(self, message: PageOpened) -> None:
+        self._acts.watch(message.page == "audit")
+
+    def on_acts_seen(self, message: ActsSeen) -> None:
+        self.world.acts = message.acts
+        self._show()
+
+    def _show(self) -> None:
+        if (screen := self._main()).ready:
+            screen.look_again()
+
+    def _listen(self) -> None:
+        """Say so when no snapshot comes: a source that hangs must be seen to age."""
+        silent = time.monotonic() - self._heard
+        if silent >= STALE_AFTER and self._main().ready:
+            self.world.silent_for = silent
+            self._main().look_again()

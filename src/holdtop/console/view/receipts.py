@@ -1,0 +1,101 @@
+"""Release receipts: how each hold ended. Written by the holds of any account, so that every field may be odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.queue import WIDE, short_id
+from holdtop.console.view.text import Line, Role, Span, line
+from holdtop.console.view.when import coarse, parse, seconds_until
+from holdtop.model.values import Snapshot
+from holdtop.render import bytes_text, short_bytes
+
+Receipt = Mapping[str, object]
+_ROLES: dict[str, Role] = {"clean": "ok", "dirty": "critical", "settling": "warning"}
+
+
+def _receipts(snapshot: Snapshot) -> Iterator[Receipt]:
+    """Of all resources, in no order but each resource's; of two of one ticket the later is the complete one."""
+    for resource in snapshot.resources:
+        seen = set()
+        for said in reversed(resource.receipts):
+            if (ticket := str(said.get("ticket"))) not in seen:
+                seen.add(ticket)
+                yield {**said, "resource": resource.name}
+
+
+def receipts(snapshot: Snapshot) -> list[Receipt]:
+    """Of all resources, the newest first."""
+    return sorted(_receipts(snapshot), key=_instant, reverse=True)
+
+
+def _instant(said: Receipt) -> float:
+    instant = parse(_text(said, "at"))
+    return instant.timestamp() if instant else 0.0
+
+
+def of_lane(snapshot: Snapshot, resource: str, lane: str | None, most: int = 100) -> list[Receipt]:
+    """The newest ones of a lane, newest first."""
+    found = [said for said in receipts(snapshot) if said["resource"] == resource and lane and said.get("lane") == lane]
+    return found[:most]
+
+
+def summary(past: Sequence[Receipt]) -> str:
+    """``7 holds, 5m to 40m, up to 38.0 GiB``."""
+    if not past:
+        return "no history yet"
+    spans = [held for said in past if (held := _number(said.get("held_seconds"))) is not None]
+    peaks = [peak for said in past if (peak := _peak(said)) is not None]
+    # One end alone where both are the same in words.
+    ends = dict.fromkeys((coarse(min(spans)), coarse(max(spans)))) if spans else {}
+    span = f", {' to '.join(ends)}" if ends else ""
+    most = f", up to {bytes_text(max(peaks))}" if peaks else ""
+    return f"{len(past)} {'hold' if len(past) == 1 else 'holds'}{span}{most}"
+
+
+def receipt_head(width: int, glyphs: Glyphs, *, whose: bool) -> Line:
+    lane = f"{'RES':<4}{glyphs.column('LANE', 20 if width >= WIDE else 14)} " if whose else ""
+    text = f"   {'AGO':>6} {lane}{'VERDICT':<9}{'HELD':>7} {'PEAK':>6} {'STATUS':>6} "
+    return line(Span(glyphs.fit(text + ("TICKET         " if width >= WIDE else "") + "END", width), "muted"))
+
+
+def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: bool, selected: bool) -> Line:
+    """``whose``: with resource and lane."""
+    ago = seconds_until(now, _text(said, "at"))
+    verdict = _text(said, "verdict") or "unknown"
+    role = _ROLES.get(verdict, "text")
+    lane = glyphs.column(_text(said, "lane") or glyphs.dash, 20 if width >= WIDE else 14)
+    mark = glyphs.fine if verdict == "clean" else glyphs.severity["critical" if verdict == "dirty" else "warning"]
+    return line(
+        Span(f" {mark:<2}", role, True),
+        Span(f"{coarse(ago, '?'):>6} ", "muted"),
+        *([Span(glyphs.column(_text(said, "resource"), 3) + " ", "muted"), Span(lane + " ", "text", True)] * whose),
+        Span(glyphs.column(verdict, 8) + " ", role, verdict != "clean"),
+        Span(f"{coarse(_number(said.get('held_seconds')), '?'):>7} {short_bytes(_peak(said), glyphs.dash):>6} "),
+        Span(f"{_status(said, glyphs):>6} "),
+        *([Span(glyphs.column(short_id(_text(said, "ticket")), 14) + " ", "muted")] * (width >= WIDE)),
+        Span(glyphs.clean(f"{_text(said, 'reason')} {glyphs.dot} {_text(said, 'command')}", width), "muted"),
+        selected=selected,
+    )
+
+
+def _status(said: Receipt, glyphs: Glyphs) -> str:
+    status = said.get("status")
+    return str(status)[:6] if isinstance(status, int) else glyphs.dash
+
+
+def _text(said: Receipt, key: str) -> str:
+    value = said.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _peak(said: Receipt) -> float | None:
+    memory = said.get("memory")
+    return _number(memory.get("peak_bytes")) if isinstance(memory, Mapping) else None
+
+
+def _number(value: object) -> float | None:
+    """A number that can be shown: neither negative nor endless."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+    return float(value) if known and isinstance(value, int | float) else None
