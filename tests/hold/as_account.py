@@ -18,27 +18,16 @@ import sys
 
 import jeepney.io.blocking  # type: ignore[import-untyped]
 
-import holdtop.hold
-import holdtop.host
-import holdtop.host.runner
-import holdtop.payload
-from holdtop import config
-from holdtop.cli import main, run, runner, runner_install, runner_remove, runner_verify, state, state_init, state_steps
+import holdtop
+from holdtop.cli import main
 
 PR_SET_DUMPABLE = 4
+#: What none of these commands needs, and what costs much.
+_NEVER = ("holdtop.__main__", "holdtop.console", "holdtop.demo", "holdtop.watch", "holdtop.cli.watch")
 
-for package in (holdtop.hold, holdtop.payload, holdtop.host, holdtop.host.runner):
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+for module in pkgutil.walk_packages(holdtop.__path__, "holdtop."):
+    if not module.name.startswith(_NEVER):
         importlib.import_module(module.name)
-assert run
-assert runner
-assert runner_install
-assert runner_remove
-assert runner_verify
-assert state
-assert state_init
-assert state_steps
-assert config
 assert jeepney.io.blocking
 assert multiprocessing.popen_fork
 codecs.lookup("ascii")
