@@ -17,5 +17,7 @@ def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
     if part == "init":
         add("--group", default=DEFAULT_GROUP, metavar="NAME", help=f"who may queue (default {DEFAULT_GROUP})")
         add("--user", action="append", default=[], metavar="NAME", help="a member; once for each")
+    if part == "shims":
+        add("--user", required=True, metavar="NAME", help="whose gpu-hold and npu-hold are replaced")
     add("--dry-run", action="store_true", help="show what would be done, and do nothing")
     add("--yes", action="store_true", help="do not ask; without a terminal nothing is done otherwise")
