@@ -14,6 +14,8 @@ def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--state-dir", default=DEFAULT_STATE_DIR, metavar="DIR", help=f"default {DEFAULT_STATE_DIR}")
     add("--json", action="store_true", help="one JSON object on stdout")
+    if part == "check":
+        return
     if part == "init":
         add("--group", default=DEFAULT_GROUP, metavar="NAME", help=f"who may queue (default {DEFAULT_GROUP})")
         add("--user", action="append", default=[], metavar="NAME", help="a member; once for each")
