@@ -14,6 +14,7 @@ import io
 import os
 import pkgutil
 import sys
+import time
 
 import jeepney.io.blocking  # type: ignore[import-untyped]
 
@@ -35,6 +36,7 @@ assert state_steps
 assert config
 assert jeepney.io.blocking
 codecs.lookup("ascii")
+time.strptime("0", "%S")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     # What is loaded late: by the parser, and by a verb that only looks.
     main.main(sys.argv[4:] if sys.argv[4] == "status" else [sys.argv[4], "--help"])

@@ -19,6 +19,10 @@ def add_arguments(part: str, parser: argparse.ArgumentParser) -> None:
     if part == "init":
         add("--group", default=DEFAULT_GROUP, metavar="NAME", help=f"who may queue (default {DEFAULT_GROUP})")
         add("--user", action="append", default=[], metavar="NAME", help="a member; once for each")
+        homes = "a home whose queue becomes part of it; once for each"
+        add("--migrate-from", action="append", default=[], metavar="HOME", help=homes)
+    if part == "migrate":
+        add("--from", dest="home", required=True, metavar="HOME", help="whose queue becomes part of the shared one")
     if part == "shims":
         add("--user", required=True, metavar="NAME", help="whose gpu-hold and npu-hold are replaced")
     add("--dry-run", action="store_true", help="show what would be done, and do nothing")
