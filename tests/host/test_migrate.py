@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
-from tests.hold.lanes import NAP, until
+from holdtop.payload.process import Pinned, is_alive
+from tests.hold.lanes import NAP, identity, kill_both, until
 from tests.host.private_box import GROUP, PrivateBox, sweep, tree
 from tests.host.test_init import OLD_TOOL
 
@@ -165,6 +168,52 @@ def test_refused_while_the_target_is_in_use_or_missing(two: PrivateBox) -> None:
     holder.terminate()
     assert holder.communicate(timeout=30)
     two.steps(*MIGRATE)
+
+
+def test_refused_while_a_dead_holds_payload_lives(two: PrivateBox) -> None:
+    holder = two.as_account("owner", "run", "--", "sleep", NAP)
+    record = until(lambda: next(two.at("/home/owner/GPU-QUEUE/.record").glob("*-*.json"), None))
+    said = until(lambda: _whole(record))
+    kill_both(holder, said["keeper_pid"])
+    assert "is dead and pids" in refused(two, *INIT)
+    left = identity(said["root_pid"])
+    with Pinned(left) as payload:
+        payload.send(signal.SIGKILL)
+    until(lambda: not is_alive(left))
+    holder.communicate(timeout=30)
+    two.steps(*INIT)
+    assert old_paths(two) == []
+
+
+def _whole(record: Path) -> dict[str, int] | None:
+    with contextlib.suppress(OSError, ValueError):
+        said = json.loads(record.read_text())
+        if said.get("root_pid") and said.get("keeper_pid") and said.get("members"):
+            return dict(said)
+    return None
+
+
+#: What ``init`` does, and whether the home's token is there in the instant before the directory has its name.
+IN_THE_INSTANT = """
+import os, sys
+from holdtop.cli.main import main
+from holdtop.payload import linux
+real = linux.rename_special
+def rename(*args):
+    if args[3] == "1bit-fleet":
+        print(os.path.exists("/home/owner/GPU-TOKEN"), file=sys.stderr)
+    real(*args)
+linux.rename_special = rename
+sys.exit(main(["state", "init", "--user", "owner", "--yes"]))
+"""
+
+
+def test_a_plain_init_holds_the_tokens_of_the_homes_meanwhile(two: PrivateBox) -> None:
+    """A shell lane could else take one after the last look, and run beside the new directory's first hold."""
+    before = tree(two.at("/home/owner"))
+    done = two.do(sys.executable, "-c", IN_THE_INSTANT)
+    assert done.stderr == "True\n"
+    assert _lasting(tree(two.at("/home/owner"))) == _lasting(before), "it is given back"
 
 
 def test_lanes_of_the_last_instant_find_the_new_place_or_leave(two: PrivateBox) -> None:
