@@ -41,8 +41,7 @@ def main(uid: str, gid: str) -> dict[str, object]:
             assert time.monotonic() < until
             time.sleep(0.05)
         os.rename(f"{DEFAULT_STATE_DIR}.aside", DEFAULT_STATE_DIR)
-        leaving.drain()
-        leaving.remove()
+        leaving.leave()
         left = [name for name in os.listdir(HOME) if name.startswith("GPU")]
     _, said = ours.communicate(timeout=30)
     return {"ours": ours.returncode, "said": said, "shell": shell.wait(30), "left": left}

@@ -71,10 +71,10 @@ def make(wanted: Wanted) -> None:
         others = [stack.enter_context(held(*one)) for one in _free(wanted)]
         migrate.sweep(parent, name)
         _build(wanted, parent, f"{ASIDE}{name}-{os.getpid()}", moved, others)
-        for leaving in (*moved, *others):
+        for leaving in others:
             leaving.drain()
         for leaving in moved:
-            leaving.remove()
+            leaving.leave()
 
 
 def _build(wanted: Wanted, parent: Dir, aside: str, moved: list[Leaving], others: list[Leaving]) -> None:

@@ -46,8 +46,7 @@ def move(state_dir: str, whose: Account, old: Places) -> None:
         sweep(state, f"{old.resource}-queue")
         refuse_waiting(old)
         _exchange(state, leaving)
-        leaving.drain()
-        leaving.remove()
+        leaving.leave()
 
 
 def _exchange(state: Dir, leaving: Leaving) -> None:

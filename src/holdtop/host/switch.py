@@ -54,17 +54,24 @@ class Leaving:
             if not _in_time(lambda: not self._waiting()):
                 raise RefusedError(f"{self._waiting()[0]} stays: end it, then run it again")
 
-    def remove(self) -> None:
-        """The queue, then the token. Who comes meanwhile finds no queue, and looks for its place anew."""
-        with_powers_of(self.whose.uid, self._remove)
+    def leave(self) -> None:
+        """Remove the queue, then the token; who comes meanwhile finds no queue, and looks for its place anew.
 
-    def _remove(self) -> None:
+        Raises ``RefusedError`` when somebody stays.
+        """
+        self.drain()
+        while not with_powers_of(self.whose.uid, self._removed):
+            self.drain()
+
+    def _removed(self) -> bool:
         own, self.own = self.own or _take(self.places), None
         with own.directory, self.places.open_queue() as queue, queues.locked(queue, token_dir=own.directory):
-            if not self._waiting():
+            alone = not self._waiting()
+            if alone:
                 shutil.rmtree(self.places.queue_name, dir_fd=own.directory.fd)
             own.release()
             os.close(own.fd)
+        return alone
 
     def _waiting(self) -> list[str]:
         return list(waiting(look(self.places)))
