@@ -15,6 +15,7 @@ import multiprocessing.popen_fork
 import os
 import pkgutil
 import sys
+import time
 
 import jeepney.io.blocking  # type: ignore[import-untyped]
 
@@ -31,6 +32,7 @@ for module in pkgutil.walk_packages(holdtop.__path__, "holdtop."):
 assert jeepney.io.blocking
 assert multiprocessing.popen_fork
 codecs.lookup("ascii")
+time.strptime("0", "%S")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     # What is loaded late: by the parser, and by a verb that only looks.
     main.main(sys.argv[4:] if sys.argv[4] == "status" else [sys.argv[4], "--help"])

@@ -58,9 +58,10 @@ class PrivateBox:
     def do(self, *words: str, check: bool = True, **kwargs: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.inside(*words), capture_output=True, text=True, timeout=60, check=check, **kwargs)
 
-    def user(self, name: str) -> int:
-        """Make an account with a home of its own; its uid."""
-        self.do("useradd", "--create-home", "--home-dir", f"/home/{name}", name)
+    def user(self, name: str, uid: int | None = None) -> int:
+        """Make an account with a home of its own; its uid. Others may have processes of the usual ones."""
+        own = () if uid is None else ("--uid", str(uid))
+        self.do("useradd", "--create-home", "--home-dir", f"/home/{name}", *own, name)
         return int(self.do("id", "-u", name).stdout)
 
     def state_verb(self, *words: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:

@@ -105,8 +105,10 @@ def test_a_link_that_a_member_put_there_is_not_followed(two: PrivateBox) -> None
     refused(two, "--yes")
     assert victim.stat().st_mode & 0o7777 == 0o600
     (two.state / "npu.lock").unlink()
-    os.link(victim, two.at("/home/other"))
-    assert victim.stat().st_gid == 0
+    elsewhere = two.write("/var/lib/elsewhere", "mine\n", mode=0o600)
+    os.link(elsewhere, two.state / "npu.lock")
+    refused(two, "--yes")
+    assert (elsewhere.stat().st_mode & 0o7777, elsewhere.stat().st_gid) == (0o600, 0)
 
 
 def test_refused_while_a_hold_or_a_waiter_lives_in_a_home(two: PrivateBox) -> None:

@@ -29,7 +29,7 @@ VERBS = {
     "watch": "tell what is wrong, once each, and when it is over",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
-    "state": "one queue for several accounts: init",
+    "state": "one queue for several accounts: shims, init, migrate, check",
     "runner": "a CI runner that survives its jobs: render, install, verify, drill, remove",
     "demo": "a sandboxed box with real processes, and the console on it",
 }

@@ -7,7 +7,10 @@ import importlib
 
 #: Sub-verb -> what it does. Each has ``add_arguments`` and ``run`` in ``state_NAME``, which is imported when named.
 PARTS = {
+    "shims": "replace an account's older gpu-hold and npu-hold by holdtop's own (root, or that account)",
     "init": "make the shared state directory (root)",
+    "migrate": "move a home's queue into the shared one (root)",
+    "check": "whether all accounts meet in one queue, and what a member gains besides",
 }
 EPILOG = "exit status: 0, 1 findings, 6 refused (why), 8 could not be shown here"
 

@@ -9,5 +9,5 @@ from holdtop.host.init import Wanted, plan
 
 
 def run(args: argparse.Namespace) -> int:
-    wanted = Wanted(state_dir(args), args.group, tuple(args.user))
+    wanted = Wanted(state_dir(args), args.group, tuple(args.user), tuple(args.migrate_from))
     return change(args, lambda: plan(wanted))

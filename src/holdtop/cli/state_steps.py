@@ -17,9 +17,12 @@ def state_dir(args: argparse.Namespace) -> str:
     return os.path.abspath(str(args.state_dir))
 
 
-def change(args: argparse.Namespace, plan: Callable[[], list[Step]]) -> int:
-    """Plan, ask, do. Raises ``RefusedError``, also for what a hold would call its own failure."""
-    if os.geteuid() != 0:
+def change(args: argparse.Namespace, plan: Callable[[], list[Step]], *, own_uid: int = 0) -> int:
+    """Plan, ask, do. Raises ``RefusedError``, also for what a hold would call its own failure.
+
+    ``own_uid``: the account that may do it besides root, since it changes what is its own.
+    """
+    if os.geteuid() not in (0, own_uid):
         raise RefusedError(f"holdtop state {args.part} changes what only root may: sudo holdtop state {args.part} …")
     try:
         steps = plan()

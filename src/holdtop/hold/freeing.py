@@ -23,10 +23,7 @@ def free(places: Places, queue: Dir, seen: TokenFile, *, keep: bool) -> bool:
     ``keep``: what lay there is kept beside it for inspection (see ``kept_name``). The caller has proven that
     nobody holds by it. Raises ``HoldError`` where the file system cannot exchange, ``StateDenied`` and the like.
     """
-    lines = tickets.describe(Wish(places.resource, "recover", "holdtop recover"), sequence=0)
-    data = tickets.encode(lines)
-    ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
-    content = token.content(ticket, data, places.queue_path)
+    content = content_of(places, Wish(places.resource, "recover", "holdtop recover"))
     kept = kept_name(places, seen) if keep else None
     with (
         places.open_token_dir() as directory,
@@ -41,6 +38,14 @@ def free(places: Places, queue: Dir, seen: TokenFile, *, keep: bool) -> bool:
         finally:
             os.close(own.fd)
     return True
+
+
+def content_of(places: Places, wish: Wish) -> bytes:
+    """A token of this process for somebody who never queued."""
+    lines = tickets.describe(wish, sequence=0)
+    data = tickets.encode(lines)
+    ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
+    return token.content(ticket, data, places.queue_path)
 
 
 def kept_name(places: Places, seen: TokenFile) -> str:

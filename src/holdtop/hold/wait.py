@@ -16,6 +16,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from signal import SIGCHLD, SIGCONT, SIGINT, Signals
 
+from holdtop.errors import HoldError
 from holdtop.hold import events, survivors, token
 from holdtop.hold import queue as queues
 from holdtop.hold.custody import Held
@@ -24,7 +25,7 @@ from holdtop.hold.inotify import GOES, Watch
 from holdtop.hold.narrate import Narrator
 from holdtop.hold.places import Places, ensure, exposed
 from holdtop.hold.queue import OwnTicket
-from holdtop.hold.take import Taker
+from holdtop.hold.take import MovedElsewhere, Taker
 from holdtop.hold.ticket import Wish
 from holdtop.hold.view import TicketFile, TokenFile
 from holdtop.lean import dataclass
@@ -106,7 +107,7 @@ class Waiter:
         queue = ensure(self.places)
         token_dir = self.places.open_token_dir()
         lies = token.look(token_dir, self.places.token_name)
-        own = queues.join(queue, self.wish, lies.ticket_id if lies else None)
+        own = self._join(queue, lies)
         self._event(own, "queued", lane=self.wish.lane, where=self.places.said)
         self.narrator.say(f"ticket {own.ticket.id}: {self.places.said}")
         for path, mend in exposed(self.places).items():
@@ -122,6 +123,20 @@ class Waiter:
             self._event(own, "evicted" if reason == "evicted" else "left", reason=reason)
             os.close(own.fd)
             raise
+
+    def _join(self, queue: Dir, lies: TokenFile | None) -> OwnTicket:
+        """Queue up. Raises ``MovedElsewhere`` when another queue has got the place of this one meanwhile."""
+        try:
+            own = queues.join(queue, self.wish, lies.ticket_id if lies else None)
+        except HoldError as error:
+            if not _is_there(queue, self.places):
+                raise MovedElsewhere from error
+            raise
+        if not _is_there(queue, self.places):
+            own.leave()
+            os.close(own.fd)
+            raise MovedElsewhere
+        return own
 
     def _until_held(self, own: OwnTicket, token_dir: Dir, taker: Taker) -> Held:
         while True:
@@ -243,6 +258,16 @@ class Waiter:
 
     def _event(self, own: OwnTicket, name: str, **content: object) -> None:
         events.record(own.queue, name, own.ticket.id, resource=self.places.resource, **content)
+
+
+def _is_there(queue: Dir, places: Places) -> bool:
+    """Whether this open queue still has its name: whole ones are exchanged when another state is moved in."""
+    try:
+        return os.path.samestat(os.stat(places.queue_path), os.fstat(queue.fd))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # it cannot be known, and what is open is a queue
 
 
 def _all_there(own: OwnTicket, sight: Sight) -> bool:

@@ -59,13 +59,13 @@ def components(path: str) -> list[Component]:
     found: dict[str, Component] = {}
     waiting = _parts(os.path.abspath(path))
     at, links = "/", 0
-    found[at] = _look("/", last=not waiting)
+    found[at] = component("/", last=not waiting)
     while waiting:
         name = waiting.pop(0)
         if name == "..":
             at = os.path.dirname(at)
             continue
-        one = _look(os.path.join(at, name), last=not waiting)
+        one = component(os.path.join(at, name), last=not waiting)
         found[one.path] = one
         if not stat.S_ISLNK(one.mode):
             at = one.path
@@ -95,7 +95,8 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def _look(path: str, *, last: bool) -> Component:
+def component(path: str, *, last: bool = True) -> Component:
+    """This path by itself, a link as a link. Raises ``PlaceError``."""
     try:
         status = os.lstat(path)
         acl = bool(status.st_mode & stat.S_IWGRP) and not stat.S_ISLNK(status.st_mode) and _has_acl(path)

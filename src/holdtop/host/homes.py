@@ -23,7 +23,12 @@ class OldState:
     @property
     def living(self) -> list[str]:
         """Who holds or waits there, or may: each a clause. What cannot be read may live."""
-        return [*holders(self.view), *waiting(self.view), *self.view.problems]
+        return [*holders(self.view), *self.waiting]
+
+    @property
+    def waiting(self) -> list[str]:
+        """The same, but for the token."""
+        return [*waiting(self.view), *self.view.problems]
 
 
 def old_states() -> list[OldState]:

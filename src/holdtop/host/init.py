@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from holdtop.errors import HoldError, RefusedError
 from holdtop.hold.files import ASIDE, DIRECTORY_MODE, SHARED_FILE_MODE, Dir, refuse, writing
-from holdtop.host import ageing
+from holdtop.hold.places import Places, of_home
+from holdtop.host import ageing, history, migrate
 from holdtop.host.access import exposed
-from holdtop.host.accounts import account, group_named, primary_of, with_homes
-from holdtop.host.homes import exists, old_states
-from holdtop.host.tools import tools
+from holdtop.host.accounts import Account, account, group_named, owner_of, primary_of
+from holdtop.host.homes import old_states
+from holdtop.host.switch import Leaving, held
 from holdtop.host.values import Step
 from holdtop.lean import dataclass
 from holdtop.payload import linux
@@ -36,6 +36,8 @@ class Wanted:
     group: str
     #: Members to be, by name; those that the group has already stay.
     users: tuple[str, ...] = ()
+    #: Homes whose queues become part of it.
+    homes: tuple[str, ...] = ()
 
 
 def plan(wanted: Wanted) -> list[Step]:
@@ -43,32 +45,74 @@ def plan(wanted: Wanted) -> list[Step]:
     _refuse_exposed(os.path.dirname(wanted.state_dir))
     steps = [*_group(wanted), *_ageing(wanted.state_dir)]
     if os.path.lexists(wanted.state_dir):
-        return [*steps, *_mending(wanted)]
+        moving = (step for home in wanted.homes for step in migrate.plan(wanted.state_dir, home))
+        return [*steps, *_mending(wanted), *moving]
     _refuse_living(wanted)
+    moved = _moved(wanted)
+    for _, old in moved:
+        migrate.refuse_unfit(old)
     text = f"make {wanted.state_dir} root:{wanted.group} 2770 with {', '.join(QUEUES)} and {LOCK}"
+    text += "".join(f", moving {old.queue_path} and {old.token_path} into it" for _, old in moved)
     return [*steps, Step(text, lambda: make(wanted))]
 
 
 def make(wanted: Wanted) -> None:
-    """Build the directory aside and give it its name. Raises ``RefusedError`` when anybody has been quicker."""
+    """Build the directory aside and give it its name. Raises ``RefusedError`` when anybody has been quicker.
+
+    The tokens of the homes are ours meanwhile: else a lane could take one between the last look and the rename.
+    """
     parent_path, name = os.path.split(wanted.state_dir)
-    with Dir.root(parent_path) as parent, writing(wanted.state_dir, "make the state directory"):
-        _sweep(parent, name)
-        aside = f"{ASIDE}{name}-{os.getpid()}"
-        os.mkdir(aside, 0o700, dir_fd=parent.fd)
-        try:
-            with parent.sub(aside) as built:
-                _furnish(built, _gid(wanted.group))
-                _refuse_living(wanted)  # the last look before new holds resolve to it
-                os.fchmod(built.fd, DIRECTORY_MODE)
-                os.fsync(built.fd)
-            linux.rename_special(parent.fd, aside, parent.fd, name, linux.RENAME_NOREPLACE)
-        except BaseException as error:
-            _remove_tree(parent, aside)
-            if isinstance(error, FileExistsError):
-                raise RefusedError(f"{wanted.state_dir} has been made meanwhile: run it again") from error
-            raise
-        os.fsync(parent.fd)
+    with (
+        contextlib.ExitStack() as stack,
+        Dir.root(parent_path) as parent,
+        writing(wanted.state_dir, "make the state directory"),
+    ):
+        moved = [stack.enter_context(held(*one)) for one in _moved(wanted)]
+        others = [stack.enter_context(held(*one)) for one in _free(wanted)]
+        migrate.sweep(parent, name)
+        _build(wanted, parent, f"{ASIDE}{name}-{os.getpid()}", moved, others)
+        for leaving in others:
+            leaving.drain()
+        for leaving in moved:
+            leaving.leave()
+
+
+def _build(wanted: Wanted, parent: Dir, aside: str, moved: list[Leaving], others: list[Leaving]) -> None:
+    name = os.path.basename(wanted.state_dir)
+    os.mkdir(aside, 0o700, dir_fd=parent.fd)
+    try:
+        with parent.sub(aside) as built:
+            _furnish(built, _gid(wanted.group))
+            for leaving in moved:
+                target = f"{leaving.places.resource}-queue"
+                with leaving.places.open_queue() as old, built.sub(target, make=DIRECTORY_MODE) as queue:
+                    history.merge(old, queue, leaving.whose.uid)
+            _refuse_living(wanted, (*moved, *others))  # the last look before new holds resolve to it
+            os.fchmod(built.fd, DIRECTORY_MODE)
+            os.fsync(built.fd)
+        linux.rename_special(parent.fd, aside, parent.fd, name, linux.RENAME_NOREPLACE)
+    except BaseException as error:
+        migrate.remove_tree(parent, aside)
+        if isinstance(error, FileExistsError):
+            raise RefusedError(f"{wanted.state_dir} has been made meanwhile: run it again") from error
+        raise
+    os.fsync(parent.fd)
+
+
+def _moved(wanted: Wanted) -> list[tuple[Account, Places]]:
+    homes = {os.path.realpath(home): owner_of(home) for home in wanted.homes}
+    return [(whose, places) for home, whose in homes.items() for places in of_home(home)]
+
+
+def _free(wanted: Wanted) -> list[tuple[Account, Places]]:
+    """Queues in the other homes whose tokens a lane could take."""
+    moved = set(map(os.path.realpath, wanted.homes))
+    return [
+        (old.account, old.places)
+        for old in old_states()
+        if os.path.realpath(old.account.home) not in moved and os.path.isdir(old.places.queue_path)
+        if old.view.token is None or old.view.token.ghost
+    ]
 
 
 def _furnish(directory: Dir, gid: int) -> None:
@@ -76,20 +120,6 @@ def _furnish(directory: Dir, gid: int) -> None:
     for name in QUEUES:
         directory.sub(name, make=DIRECTORY_MODE).close()
     os.close(directory.create(LOCK, mode=SHARED_FILE_MODE))
-
-
-def _sweep(parent: Dir, name: str) -> None:
-    """Remove what a killed run has built aside."""
-    for left in parent.names():
-        owner = left.removeprefix(f"{ASIDE}{name}-")
-        if owner != left and owner.isdigit() and not exists(int(owner)):
-            _remove_tree(parent, left)
-
-
-def _remove_tree(parent: Dir, name: str) -> None:
-    """Follows no link (``shutil.rmtree.avoids_symlink_attacks``)."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(name, dir_fd=parent.fd)
 
 
 def _group(wanted: Wanted) -> Iterator[Step]:
@@ -185,15 +215,14 @@ def _refuse_exposed(parent: str) -> None:
         )
 
 
-def _refuse_living(wanted: Wanted) -> None:
+def _refuse_living(wanted: Wanted, ours: Iterable[Leaving] = ()) -> None:
     """New holds would resolve to the directory beside a queue that lives. Raises ``RefusedError``."""
+    tokens = {os.path.realpath(one.places.token_path) for one in ours}
     for old in old_states():
-        if old.living:
-            raise RefusedError(f"{old.account.name} still uses its home: {old.living[0]}; wait until that has ended")
-    for one in with_homes():
-        for tool in tools(one, wanted.state_dir):
-            if tool.stale:
-                raise RefusedError(f"{tool.said}: replace it by holdtop's own, or remove it")
+        living = old.waiting if os.path.realpath(old.places.token_path) in tokens else old.living
+        if living:
+            raise RefusedError(f"{old.account.name} still uses its home: {living[0]}; wait until that has ended")
+    migrate.refuse_stale_tools(wanted.state_dir)
 
 
 def _run(*words: str) -> None:

@@ -62,11 +62,12 @@ class Tool:
 def tools(account: Account, state_dir: str) -> list[Tool]:
     """Each copy that this account would run: by its usual path, and by those of its processes that can be read."""
     return [
-        Tool(account, os.path.basename(path), path, _read(account, path, state_dir)) for path in sorted(_found(account))
+        Tool(account, os.path.basename(path), path, _read(account, path, state_dir)) for path in sorted(copies(account))
     ]
 
 
-def _found(account: Account) -> set[str]:
+def copies(account: Account) -> set[str]:
+    """Paths of all that it might run under these names."""
     found: set[str] = set()
     own = [os.path.join(account.home, name) for name in OWN_DIRECTORIES]
     for name in NAMES:
@@ -121,6 +122,11 @@ def resolves(path: str, state_dir: str) -> Resolves:
     if state_dir in code:
         return "fleet"
     return "home" if _HOME.search(code) else "unknown"
+
+
+def text_of(account: Account, path: str) -> str:
+    """The script, as that account can read it; empty for what is no file. Raises ``OSError`` and ``HoldError``."""
+    return with_powers_of(account.uid, lambda: _text(path))
 
 
 def _text(path: str) -> str:

@@ -8,6 +8,7 @@ the C library's would change the whole process.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pwd
@@ -43,6 +44,7 @@ def powers_of(uid: int | None) -> Iterator[Act]:
         return
     from concurrent.futures import ThreadPoolExecutor  # for root only: 10 ms that nobody else has to wait
 
+    codecs.lookup("ascii")  # the thread may be unable to load it: our interpreter can lie below a private home
     with ThreadPoolExecutor(1, f"holdtop-as-{uid}") as one_thread:
         try:
             one_thread.submit(linux.become_thread_account, uid, *_groups(uid)).result()

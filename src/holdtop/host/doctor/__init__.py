@@ -13,6 +13,7 @@ from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Section, Unl
 from holdtop.host.doctor.memory import memory
 from holdtop.host.doctor.readings import readings
 from holdtop.host.doctor.second_opinion import second_opinion
+from holdtop.host.doctor.state import state
 
 __all__ = ["SECTIONS", "Case", "Fact", "Finding", "Said", "Section", "Unlooked", "examine"]
 
@@ -22,6 +23,7 @@ SECTIONS: Mapping[str, Section] = {
     "memory": memory,
     "second opinion": second_opinion,
     "box": box,
+    "state": state,
 }
 #: Seconds for all sections, which run side by side: the longest is the second opinion.
 DEADLINE = amdsmi.DEADLINE + 2.0

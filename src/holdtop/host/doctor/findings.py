@@ -5,42 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from holdtop.host.said import Fact, Finding, Said, Unlooked
 from holdtop.model.values import Reading, Snapshot
 from holdtop.sources.roots import Roots
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something is wrong, and can be mended."""
-
-    #: One stable word for programs, as ``no-tctl``.
-    kind: str
-    #: What was seen, in one clause.
-    what: str
-    #: What is lost by it.
-    why: str
-    #: The exact command, or what to boot with or to install where there is no command for it.
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """So it is; nothing to mend."""
-
-    kind: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unlooked:
-    """Could not look: neither well nor ill is known."""
-
-    kind: str
-    what: str
-    why: str
-
-
-Said = Finding | Fact | Unlooked
+__all__ = ["Case", "Fact", "Finding", "Said", "Section", "Unlooked", "hangs"]
 
 
 @dataclass(frozen=True, slots=True)
