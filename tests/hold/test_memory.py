@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from holdtop.payload.custody import MemoryUse
+from holdtop.payload.custody import MemoryUse, Used
 from holdtop.payload.metering import Level, Meter, Owners
+from holdtop.payload.process import Identity
 from holdtop.sources import users
 from holdtop.sources.roots import Roots
 from tests.hold.lanes import NAP, Box, ended, until
@@ -42,7 +44,7 @@ def memory(state: Box) -> Mapping[str, Any]:
 
 
 def record(state: Box) -> dict[str, Any]:
-    [path] = (state.queue / ".record").glob("*.json")
+    [path] = (state.queue / ".record").glob("[0-9]*.json")  # and none that is being written
     said: dict[str, Any] = json.loads(path.read_text())
     return said
 
@@ -237,7 +239,7 @@ class Fake:
         self.owners = lambda: owners
 
     def level(self) -> Level:
-        return Level("gtt", 0, "")
+        return Level("0000:c5:00.0", "gtt", 0, "")
 
     def used(self, members: object) -> dict[Any, Any]:
         return {}
@@ -256,12 +258,52 @@ class Fake:
 )
 def test_whose_the_rest_is(held_gib: float, unreadable: int, right: str) -> None:
     use = MemoryUse("gpu", "gtt", 2 * GIB, 58 * GIB, 60 * GIB, "falling")
-    assert Meter(Fake(Owners(int(held_gib * GIB), unreadable))).judge(use).state == right
+    assert Meter(Fake(Owners(int(held_gib * GIB), "closed" * unreadable))).judge(use).state == right
+
+
+def meter(*levels: Level, members: tuple[Identity, ...] = (), used: Mapping[Identity, Used] | None = None) -> Meter:
+    """One that has read these, the first before the payload, and looked at the members once."""
+    gauge = Fake(Owners(0))
+    made = Meter(gauge, members)
+    remaining = list(levels)
+    gauge.level = lambda: remaining.pop(0)  # type: ignore[method-assign]
+    gauge.used = lambda _members: used or {}  # type: ignore[method-assign, assignment, return-value]
+    for _ in levels:
+        assert made._take_level(gauge)
+    if members:
+        made._look(gauge)
+    made._level_at = math.inf
+    return made
+
+
+def level(gib: float, card: str = "0000:c5:00.0", pool: Literal["gtt", "vram"] = "gtt") -> Level:
+    return Level(card, pool, int(gib * GIB), "")
+
+
+def test_another_cards_level_says_nothing() -> None:
+    for other in (level(1, "0000:01:00.0"), level(1, pool="vram")):
+        use = meter(level(60), other).after()
+        assert use is not None
+        assert (use.state, use.before_bytes, use.after_bytes) == ("unknown", 60 * GIB, None)
+        assert "another one" in use.why
+
+
+def test_a_peak_of_members_that_are_closed_is_not_zero() -> None:
+    """The level may fall meanwhile; a rise of it is what it is."""
+    me = Identity(1, 1)
+    for levels, used, right in (
+        ((level(40), level(20)), {}, None),
+        ((level(40), level(20)), {me: Used(0, 0)}, 0),
+        ((level(40), level(50)), {}, 10 * GIB),
+    ):
+        use = meter(*levels, members=(me,), used=used).after()
+        assert use is not None
+        assert use.peak_bytes == right
 
 
 def test_what_was_in_nobodys_hands_before_is_not_this_holds() -> None:
     use = MemoryUse("gpu", "gtt", 43 * GIB, GIB, 44 * GIB, "falling")
-    assert Meter(Fake(Owners(int(43.8 * GIB), 0))).judge(use).state == "back"
+    assert Meter(Fake(Owners(int(43.8 * GIB)))).judge(use).state == "back"
 
 
 def test_a_lane_with_a_past_is_told_when_and_whether(state: Box, card: Sensors) -> None:

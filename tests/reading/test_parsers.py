@@ -72,7 +72,9 @@ FDINFO = {
     "before Linux 5.19": ("pdev:\t0000:05:00.0\ngtt mem:\t100 kB\n", 102400),
     "bytes without a unit": ("drm-resident-gtt:\t4096\n", 4096),
     "a bad line does not hide a good one": ("drm-resident-gtt:\tmany\ndrm-memory-gtt:\t4 KiB\n", 4096),
-    "unterminated": ("drm-memory-gtt:\t4 KiB", 4096),
+    "half of a line": ("drm-resident-gtt:\t4194304 KiB\ndrm-resident-gtt:\t419", 4 << 30),
+    "half of the only size": ("drm-driver:\tamdgpu\ndrm-memory-gtt:\t4194304", None),
+    "a total beside nonsense": ("drm-resident-gtt:\tmany\ndrm-total-gtt:\t8 GiB\n", None),
     "no memory keys": ("drm-driver:\tamdgpu\n", None),
     "the first of two counts": ("drm-memory-gtt:\t4 KiB\ndrm-memory-gtt:\t9 KiB\n", 4096),
 }

@@ -159,6 +159,37 @@ def test_a_user_of_the_npu_in_every_drivers_form(tmp_path: Path, form: str) -> N
     assert (user.resources, user.npu_bytes, user.gtt_bytes) == (frozenset({"gpu", "npu"}), size, 4 * KIB)
 
 
+def test_another_vendors_client_is_no_user(tmp_path: Path) -> None:
+    """Intel's driver names its regions as amdgpu does."""
+    info = "drm-driver:\txe\ndrm-pdev:\t0000:00:02.0\ndrm-client-id:\t3\ndrm-resident-gtt:\t600 MiB\n"
+    assert users.scan(synthetic(tmp_path, {10: {3: (RENDER, info)}})).users == {}
+
+
+def test_a_user_that_says_nothing_is_not_zero(tmp_path: Path) -> None:
+    roots = synthetic(tmp_path, {10: {3: ("/dev/kfd", "pos:\t0\n")}})
+    assert held(roots) == {10: None}
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs unshare: mounts /proc")
+@pytest.mark.parametrize("hidepid", ["0", "1", "2"])
+def test_processes_that_do_not_show_themselves_are_not_none(hidepid: str) -> None:
+    """As an ordinary account in a mount namespace of its own, on a ``/proc`` that hides: root's sleeper is there."""
+    look = """
+import os, sys
+from holdtop.sources import users
+from holdtop.sources.roots import Roots
+import holdtop.model.attribution
+users.scan(Roots())  # loads all
+os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+scanned = users.scan(Roots())
+print(scanned.hidden, bool(scanned.denied))
+"""
+    script = 'mount -t proc -o hidepid="$0" proc /proc; sleep 60 & "$@"; kill $!'
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, hidepid]
+    done = subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ({"0": "False True\n", "1": "False True\n", "2": "True False\n"}[hidepid], "")
+
+
 def test_an_npu_is_another_resource(tmp_path: Path) -> None:
     info = "drm-driver:\tamdxdna_accel_driver\ndrm-client-id:\t3\ndrm-total-memory:\t0\n"
     found = users.scan(synthetic(tmp_path, {10: {3: ("/dev/accel/accel0", info)}})).users

@@ -14,6 +14,7 @@ from holdtop.payload.process import Identity
 
 if TYPE_CHECKING:
     from holdtop.model.attribution import Held
+    from holdtop.model.raw import Uses
     from holdtop.model.values import Device
 
 #: Where a device that anybody could have open shows itself.
@@ -94,27 +95,38 @@ class _GpuGauge:
         if card is None:
             return None
         if card.pool is None:
-            return Level("gtt", None, "the totals of the card's memory are not known")
+            return Level(card.pci_address, "gtt", None, "the totals of the card's memory are not known")
         used = card.readings[f"{card.pool}_used_bytes"]
-        return Level(card.pool, None if used.value is None else int(used.value), used.why or used.source or "")
+        return Level(
+            card.pci_address, card.pool, None if used.value is None else int(used.value), used.why or used.source or ""
+        )
 
     def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
-        held, closed = self._held({one.pid for one in members}, None)
+        held, uses = self._held({one.pid for one in members}, None)
         nothing = Used(0, 0)
         return {
             one: Used(held[one.pid].gtt_bytes, held[one.pid].vram_bytes) if one.pid in held else nothing
             for one in members
-            if one.pid not in closed
+            if one.pid not in uses.denied
         }
 
     def owners(self) -> Owners:
+        from holdtop.hold.ticket import INITIAL_PIDNS, namespace
         from holdtop.model.memory import held_together
 
         card = self._card()
-        held, closed = self._held(None, card)
-        clients = [client for one in held.values() for client in one.clients]
-        own = [client for client in clients if card is None or client.of(card.pci_address)]
-        return Owners(held_together(own, (card and card.pool) or "gtt"), len(closed))
+        if card is None or card.pool is None:
+            return Owners(0, "the card is not there any more")
+        held, uses = self._held(None, card)
+        clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
+        sizes = (one.gtt_bytes if card.pool == "gtt" else one.vram_bytes for one in held.values())
+        reasons = (
+            ("processes of other accounts do not show themselves (hidepid)", uses.hidden),
+            ("this pid namespace shows its own processes only", namespace("pid") != INITIAL_PIDNS),
+            (f"{len(uses.denied)} processes may not be looked into", uses.denied),
+            ("a process that uses the device does not say how much", None in sizes),
+        )
+        return Owners(held_together(clients, card.pool), next((why for why, so in reasons if so), ""))
 
     def _card(self) -> Device | None:
         from holdtop.model.memory import pool_card
@@ -128,8 +140,8 @@ class _GpuGauge:
                 found.append(Device(card.pci_address, card.kind, "gpu", gpu.memory(card)))
         return pool_card(found)
 
-    def _held(self, pids: Collection[int] | None, card: Device | None) -> tuple[Mapping[int, Held], Collection[int]]:
-        """By pid, and who may not be looked into; of these processes, or of all. ``card``: where KFD's memory lies."""
+    def _held(self, pids: Collection[int] | None, card: Device | None) -> tuple[Mapping[int, Held], Uses]:
+        """By pid, of these processes or of all, and the scan itself. ``card``: where KFD's memory lies."""
         from dataclasses import replace
 
         from holdtop.hold.ticket import INITIAL_PIDNS, namespace
@@ -143,4 +155,4 @@ class _GpuGauge:
         if namespace("pid") != INITIAL_PIDNS:
             uses = replace(uses, kfd={})  # its numbers are the initial namespace's
         pools = {card.pci_address: card.pool} if card else {}
-        return attribute(uses, stats, pools), uses.denied
+        return attribute(uses, stats, pools), uses

@@ -188,8 +188,9 @@ class Text:
             if size or part in ("payload", "unattributed"):
                 yield f"{part} {bytes_text(size)}"
         yield f"headroom {bytes_text(memory.headroom_bytes)}"
-        if memory.unreadable_processes:
-            yield f"closed to this account: {memory.unreadable_processes}"
+        if memory.unreadable_processes != 0:
+            number = memory.unreadable_processes
+            yield f"closed to this account: {'not known how many' if number is None else number}"
 
     def _flag(self, flag: Flag) -> str:
         where = " ".join(filter(None, (flag.resource, flag.ticket)))

@@ -76,12 +76,12 @@ def stray(scene: Scene) -> Iterator[Flag]:
 def unreadable(scene: Scene) -> Iterator[Flag]:
     """Memory without an owner, and processes that could not be looked into."""
     denied = scene.memory.unreadable_processes
-    if denied and _unowned(scene):
+    if denied != 0 and _unowned(scene):
         yield flag(
             "unreadable",
             "info",
             f"{amount(scene.memory.unattributed_bytes)} of device memory belong to no process that could be looked"
-            f" into; {denied} could not",
+            f" into; {'how many' if denied is None else denied} could not{' is not known' if denied is None else ''}",
             "sudo holdtop status",
         )
 
@@ -89,7 +89,7 @@ def unreadable(scene: Scene) -> Iterator[Flag]:
 def stranded_memory(scene: Scene) -> Iterator[Flag]:
     """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps."""
     rest = scene.memory.unattributed_bytes or 0
-    whole_box = scene.facts.raw.initial_pidns is not False and not scene.memory.unreadable_processes
+    whole_box = scene.facts.raw.initial_pidns is not False and scene.memory.unreadable_processes == 0
     unsaid = any(
         "gpu" in held.resources and None in (held.gtt_bytes, held.vram_bytes) for held in scene.facts.held.values()
     )

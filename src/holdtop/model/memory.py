@@ -43,10 +43,12 @@ def ledger(
     ``unknown_payload``: a member's memory is not known, and no hold says it. ``claimed_bytes``: what holds say of
     members that we may not look into.
     """
-    denied = len(facts.raw.uses.denied) if facts.raw.uses else 0
+    uses = facts.raw.uses
+    denied = None if uses is None or uses.hidden else len(uses.denied)
     used, total = value(readings, f"{pool}_used_bytes"), value(readings, f"{pool}_total_bytes")
     headroom = _headroom(facts, readings, pool, used, total)
-    if facts.raw.uses is None or parts is None or not facts.forest.stats:
+    poolless = device is not None and device.pool is None  # which of two it is decides whose bytes count
+    if uses is None or parts is None or not facts.forest.stats or poolless:
         return Memory(None, None, None, None, None, headroom, denied)
     whose = {pid: part for part, pids in parts.items() for pid in pids}
     sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
@@ -61,7 +63,7 @@ def ledger(
     rest = None if used is None else max(0, used - sum(sums.values()) - shared)
     return Memory(
         None if unknown_payload else sums["payload"],
-        sums["survivor"],
+        None if any(_unsaid(pid, facts, pool) for pid in parts["survivor"]) else sums["survivor"],
         sums["stray"],
         shared,
         rest,
@@ -70,6 +72,14 @@ def ledger(
         sums["other"],
         _unowned_since(facts, readings, f"{pool}_used_bytes", rest),
     )
+
+
+def _unsaid(pid: int, facts: Facts, pool: str) -> bool:
+    """Whether it may hold what nobody can tell."""
+    held, uses = facts.held.get(pid), facts.raw.uses
+    if held is None:
+        return uses is None or pid in uses.denied
+    return (held.gtt_bytes if pool == "gtt" else held.vram_bytes) is None
 
 
 def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None) -> float | None:

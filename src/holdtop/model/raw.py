@@ -79,6 +79,8 @@ class Client:
     npu_bytes: int | None = None
     #: How many descriptors of the process lead to it.
     descriptors: int = 1
+    #: Another vendor's.
+    foreign: bool = False
 
     def of(self, pci_address: str) -> bool:
         """Whether it is that card's; older kernels name no card, and a card whose address is not known no client."""
@@ -123,6 +125,8 @@ class Uses:
     at: float
     #: What KFD counts, by pid and by the card's PCI address: for processes whose fdinfo says nothing.
     kfd: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    #: Processes of other accounts do not even show themselves (hidepid, proc(5)).
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

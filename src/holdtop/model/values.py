@@ -239,7 +239,8 @@ class Memory:
     shared_bytes: int | None
     unattributed_bytes: int | None
     headroom_bytes: int | None
-    unreadable_processes: int
+    #: Who may not be looked into; ``None``: nobody was looked into, or they do not even show themselves (hidepid).
+    unreadable_processes: int | None
     #: Held by processes that are neither payload, survivor nor stray: the screen, small users.
     other_bytes: int | None = None
     #: ``time.monotonic()`` of the first of the readings in a row by which much belongs to nobody.

@@ -32,6 +32,8 @@ STALE = 3 * LOOK_EVERY
 class Level:
     """What all users of the device have of it together."""
 
+    #: The card's PCI address.
+    card: str
     pool: Literal["gtt", "vram"]
     #: ``None`` is not known.
     used_bytes: int | None
@@ -44,7 +46,8 @@ class Owners:
     """Whose the memory is, as far as this account may look."""
 
     held_bytes: int
-    unreadable_processes: int
+    #: Why somebody may hold more than that; empty when everybody was looked into.
+    closed: str = ""
 
 
 class Gauge(Protocol):
@@ -96,6 +99,8 @@ class Meter:
     _used_at: float = -math.inf
     _peak: int | None = None
     _measuring: bool = False
+    #: A member could not be looked into: the rise of the level alone tells of it.
+    _blind: bool = False
 
     def start(self) -> None:
         """Measure until the process ends."""
@@ -117,7 +122,8 @@ class Meter:
         if self.gauge is None or not self._measuring:
             return None
         begin, end = (one.used_bytes if one else None for one in (before, level if came else None))
-        use = MemoryUse(self.gauge.resource, level.pool if level else "gtt", begin, self._peak, end, "back")
+        peak = None if self._blind and (self._peak or 0) <= self.gauge.slack_bytes else self._peak
+        use = MemoryUse(self.gauge.resource, level.pool if level else "gtt", begin, peak, end, "back")
         if begin is None or end is None:
             reasons = (one.said for one in (before, level) if one and one.used_bytes is None)
             return replace(use, state="unknown", why=next(reasons, "the device did not answer in time"))
@@ -130,8 +136,8 @@ class Meter:
         owners = ask(self.gauge.owners, PROBE_WAIT)
         if owners is None:
             return replace(use, state="unknown", why="nobody could look who holds it")
-        if closed := owners.unreadable_processes:
-            return replace(use, state="unknown", why=f"{closed} processes may not be looked into")
+        if owners.closed:
+            return replace(use, state="unknown", why=owners.closed)
         unowned = min(use.after_bytes - use.before_bytes, use.after_bytes - owners.held_bytes)
         return replace(use, state="left" if unowned > self.gauge.slack_bytes else "back")
 
@@ -148,7 +154,10 @@ class Meter:
         try:
             level = gauge.level()
         except Exception as error:  # noqa: BLE001  a probe is foreign code, and its thread must go on
-            level = Level("gtt", None, f"{type(error).__name__}: {error}")
+            level = Level("", "gtt", None, f"{type(error).__name__}: {error}")
+        before = self._before
+        if before and level and before.card and (level.card, level.pool) != (before.card, before.pool):
+            level = Level(level.card, before.pool, None, f"the pool is another one now: {level.pool} of {level.card}")
         with self._answered:
             self._before = self._before or level
             self._level, self._level_at, self._measuring = level, at, self._before is not None
@@ -163,6 +172,7 @@ class Meter:
         except Exception:  # noqa: BLE001  as above
             used = {}
         self._used, self._used_at = used, time.monotonic()
+        self._blind = self._blind or len(used) < len(self.members)
         pool = self._level.pool if self._level else "gtt"
         sizes = [size for one in used.values() if (size := one.of(pool)) is not None]
         if sizes:

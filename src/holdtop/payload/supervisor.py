@@ -228,8 +228,7 @@ class Supervisor:
             Pausing(scope, self._run.custody.other_holds).resume_unknown()
         report = end_payload(self._run, scope, Reaper(self._root.pid), end, self._inbox.sleep, self._say)
         self._run.place.remove()
-        report = replace(report, memory=unmeasured(self._run.gauge))
-        self._run.custody.conclude(report)
+        self._run.custody.conclude(replace(report, memory=unmeasured(self._run.gauge)))
         return Result(exit_status(report))
 
     def _last_resort(self, error: Exception) -> Result:

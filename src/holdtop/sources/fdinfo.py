@@ -19,6 +19,8 @@ _UNIT = {None: 1, "B": 1, "kB": 1024, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**
 #: No machine has more, in bytes: such a figure is a fault.
 _ABSURD = 1 << 50
 _NPU = "amdxdna_accel_driver"
+#: Drivers of AMD's devices; kernels before 5.19 name none.
+_OURS = ("amdgpu", "radeon", _NPU)
 
 
 def parse(data: bytes, pid: int) -> Client | None:
@@ -30,6 +32,7 @@ def parse(data: bytes, pid: int) -> Client | None:
     if not any(key.startswith("drm-") or key in ("gtt mem", "vram mem") for key in facts):
         return None
     ids = (f"{key} {facts[key]}" for key in ("drm-client-id", "pasid") if key in facts)
+    driver = facts.get("drm-driver")
     device = facts.get("drm-pdev") or facts.get("pdev") or facts.get("drm-driver", "")
     return Client(
         key=(device, next(ids, f"pid {pid}")),
@@ -37,8 +40,9 @@ def parse(data: bytes, pid: int) -> Client | None:
         vram_bytes=_region(facts, "vram"),
         gtt_shared_bytes=size(facts.get("drm-shared-gtt", "")) or 0,
         vram_shared_bytes=size(facts.get("drm-shared-vram", "")) or 0,
-        npu=facts.get("drm-driver") == _NPU,
+        npu=driver == _NPU,
         npu_bytes=_npu_bytes(facts),
+        foreign=driver not in (None, *_OURS),
     )
 
 
@@ -51,9 +55,9 @@ def _npu_bytes(facts: Mapping[str, str]) -> int | None:
 
 
 def _facts(data: bytes) -> Mapping[str, str]:
-    """``key: value`` lines; what is none is skipped, of a repeated key the first counts."""
+    """``key: value`` lines. What is none is skipped, and a last one without an end; of one key the first counts."""
     facts: dict[str, str] = {}
-    for line in os.fsdecode(data).split("\n"):
+    for line in os.fsdecode(data).split("\n")[:-1]:
         key, colon, value = line.partition(":")
         if colon:
             facts.setdefault(key.strip(), value.strip())
@@ -61,10 +65,9 @@ def _facts(data: bytes) -> Mapping[str, str]:
 
 
 def _region(facts: Mapping[str, str], region: str) -> int | None:
-    for key in (f"drm-resident-{region}", f"drm-memory-{region}", f"{region} mem", f"drm-total-{region}"):
-        if (found := size(facts.get(key, ""))) is not None:
-            return found
-    return None
+    keys = [key for key in (f"drm-resident-{region}", f"drm-memory-{region}", f"{region} mem") if key in facts]
+    sizes = (size(facts[key]) for key in keys or [f"drm-total-{region}"] if key in facts)
+    return next((found for found in sizes if found is not None), None)
 
 
 def size(text: str) -> int | None:

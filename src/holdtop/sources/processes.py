@@ -19,6 +19,8 @@ from holdtop.sources.files import listing, read, read_text
 
 #: ``PF_KTHREAD`` of the kernel's sched.h.
 _KERNEL_THREAD = 0x00200000
+#: Of the largest number that the kernel writes there.
+_DIGITS = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: psutil's root is a variable of its module: one root at a time.
 _psutil_root = threading.Lock()
@@ -31,8 +33,8 @@ def parse_stat(raw: bytes) -> Stat:
     """
     opening, closing = raw.index(b"("), raw.rindex(b")")
     rest = raw[closing + 1 :].split()
-    if len(rest) < 22 or len(rest[0]) != 1:
-        raise ValueError("stat line is cut short")
+    if len(rest) < 22 or len(rest[0]) != 1 or len(max(rest, key=len)) > _DIGITS:
+        raise ValueError("no line of the kernel's")
     return Stat(
         pid=int(raw[:opening]),
         ppid=int(rest[1]),
@@ -70,6 +72,22 @@ def scan(proc: str) -> Table:
     found = (read_stat(proc, int(name)) for name in listing(proc) if name.isascii() and name.isdecimal())
     stats = {stat.pid: stat for stat in found if stat}
     return Table(stats, time.monotonic())
+
+
+def hides_others() -> bool:
+    """Whether processes of other accounts do not show themselves in ``/proc`` (``hidepid=2``, proc(5))."""
+    if os.geteuid() == 0:
+        return False
+    options: list[str] = []
+    for line in os.fsdecode(read("/proc/self/mountinfo")).splitlines():
+        mount, _, rest = line.partition(" - ")
+        if mount.split(" ")[4:5] == ["/proc"] and rest.startswith("proc "):
+            options = rest.rpartition(" ")[2].split(",")  # the last one lies over the others
+    given = dict(option.partition("=")[::2] for option in options)
+    exempt = given.get("gid", "0")
+    if exempt.isdecimal() and int(exempt) in os.getgroups() and exempt != "0":
+        return False
+    return given.get("hidepid", "0") in ("2", "4", "invisible", "ptraceable")
 
 
 def details(proc: str, wanted: Iterable[tuple[int, int]]) -> Mapping[tuple[int, int], Details]:

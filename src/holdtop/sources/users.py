@@ -16,7 +16,7 @@ from typing import TypeGuard
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
 from holdtop.sources import fdinfo, kfd
 from holdtop.sources.files import listing, read
-from holdtop.sources.processes import read_stat
+from holdtop.sources.processes import hides_others, read_stat
 from holdtop.sources.roots import Roots
 
 _MAJORS = {226: "gpu", 261: "npu"}
@@ -42,13 +42,15 @@ def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
             try:
                 user = _look_into(roots, pid)
             except PermissionError:
-                if _may_have_devices(read_stat(roots.proc, pid)):
-                    denied.add(pid)
+                stat = read_stat(roots.proc, pid)
+                if _may_have_devices(stat) or (stat is None and os.path.isdir(f"{roots.proc}/{pid}")):
+                    denied.add(pid)  # with hidepid=1 not even its line of stat can be read
             else:
                 if user is not None:
                     users[pid] = user
     one_box = roots.live is (roots.sys == "/sys")  # a recording's pids mean nothing in the live table
-    return Uses(users, frozenset(denied), time.monotonic(), kfd.used(roots.sys) if one_box and pids is None else {})
+    of_kfd = kfd.used(roots.sys) if one_box and pids is None else {}
+    return Uses(users, frozenset(denied), time.monotonic(), of_kfd, roots.live and hides_others())
 
 
 def _may_have_devices(stat: Stat | None) -> TypeGuard[Stat]:
@@ -86,6 +88,8 @@ def _user(base: str, stat: Stat) -> DeviceUser | None:
     clients: dict[tuple[str, str], Client] = {}
     for number, kind in sorted((_devices(base) or {}).items()):
         client = _client(f"{base}/fdinfo/{number}", stat.pid)
+        if client is not None and client.foreign:
+            continue
         if client is not None:
             known = clients.get(client.key)
             clients[client.key] = known.merged(client) if known else client

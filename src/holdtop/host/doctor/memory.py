@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Unlooked
@@ -11,7 +10,7 @@ from holdtop.model.memory import value
 from holdtop.model.values import Device, Memory
 from holdtop.render import bytes_text, counted
 from holdtop.sources import machine
-from holdtop.sources.files import read
+from holdtop.sources.processes import hides_others
 
 _PAGE = 4096
 #: The kernel's default limit and the driver's default total differ by less.
@@ -19,8 +18,6 @@ _SAME = 0.02
 #: Of MemTotal: what a limit on GTT should leave to everybody else.
 _LEFT = 1 / 16
 _LOST = "no job can have it until the driver is bound anew, which a reboot does"
-#: /proc/self/mountinfo's options of the mounts of proc (proc(5)).
-_HIDING = re.compile(rb" - proc .*hidepid=(?:1|2|4|noaccess|invisible|ptraceable)")
 
 
 def memory(case: Case) -> Iterator[Said]:
@@ -72,12 +69,15 @@ def _boot_with(size: int) -> str:
 
 def _closed(case: Case) -> Iterator[Said]:
     """Fdinfo is open to its own account and to root."""
-    if os.geteuid() and case.roots.live and _HIDING.search(read("/proc/self/mountinfo")):
+    if case.roots.live and hides_others():
         what = "/proc is mounted with hidepid: processes of other accounts do not show themselves"
         why = "memory that they hold looks like nobody's"
         yield Finding("hidepid", what, why, "sudo holdtop doctor; or mount /proc with hidepid=0")
     memory = case.snapshot.memory
-    if memory.unreadable_processes:
+    if memory.unreadable_processes is None:
+        why = f"they do not show themselves, or were not read in time; {_unattributed(memory)}"
+        yield Unlooked("fdinfo", "the descriptors (fdinfo) of processes", why)
+    elif memory.unreadable_processes:
         number = counted(memory.unreadable_processes, "process", "processes")
         why = (
             "they are closed even to root"
@@ -85,7 +85,7 @@ def _closed(case: Case) -> Iterator[Said]:
             else "they are closed to this account: sudo holdtop doctor"
         )
         yield Unlooked("closed", f"the descriptors (fdinfo) of {number}", f"{why}; {_unattributed(memory)}")
-    elif memory.survivor_bytes is None:
+    elif memory.shared_bytes is None:
         yield Unlooked("fdinfo", "the descriptors (fdinfo) of processes", "there is no process table to look through")
     else:
         yield Fact("fdinfo", f"the descriptors (fdinfo) of every process can be read; {_unattributed(memory)}")
