@@ -33,6 +33,8 @@ from holdtop.watch.told import to_journal, to_manager
 STALL = 60.0
 #: Seconds for what is still to be told in the end.
 LAST_WORDS = 5.0
+#: Seconds for an act that is under way in the end.
+LAST_ACT = 30.0
 #: What comes with the package, by what ``--print`` calls it.
 SHIPPED = {"unit": "holdtop-watch.service", "alerts": "alerts.yml", "dashboard": "dashboard.json"}
 #: Of what ``status --json`` says, what a look of ``--once --json`` keeps.
@@ -96,7 +98,10 @@ def _told(args: argparse.Namespace) -> Iterator[Hearers]:
         targets = tuple(Target(said, _say) for said in args.notify)
         for target in targets:
             over.callback(target.close, LAST_WORDS)
-        yield Hearers(targets, metrics, None if args.reap == "off" else Reaper(args.reap, args.state_dir, _say))
+        reaper = None if args.reap == "off" else Reaper(args.reap, args.state_dir, _say)
+        if reaper:
+            over.callback(reaper.close, LAST_ACT)
+        yield Hearers(targets, metrics, reaper)
 
 
 def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:

@@ -106,9 +106,8 @@ class World:
         return {resource.name for resource in resources if resource.state == "ghost"}
 
     def flags(self) -> list[Flag]:
-        if self.snapshot is None:
-            return []
-        return [flag for flag in self.snapshot.flags if flag_matches(flag, self.wanted)]
+        """All of them, whatever the filter: what is wrong is not to be filtered away."""
+        return list(self.snapshot.flags) if self.snapshot else []
 
     def nodes(self) -> list[Node]:
         """The rows of the tree. A filter shows the matching processes only, without their parents."""
@@ -119,7 +118,8 @@ class World:
     def filter(self, wanted: str) -> None:
         """Show only what contains ``wanted``. What is hidden by it is no longer what the keys act on."""
         self.wanted = wanted.casefold()
-        shown: list[Subject] = [flag_key(flag) for flag in self.flags()]
+        flags = self.snapshot.flags if self.snapshot else ()
+        shown: list[Subject] = [flag_key(flag) for flag in flags if flag_matches(flag, self.wanted)]
         shown += [ticket_key(ticket) for ticket in self.tickets()]
         shown += [entry_key(entry) for entry in self.entries()]
         if self.subject not in shown:

@@ -170,7 +170,12 @@ def judge(scene: Scene) -> tuple[Flag, ...]:
     before = {_key(old): old.since for old in scene.facts.previous.flags} if scene.facts.previous else {}
     now = scene.facts.raw.taken_at
     found = [replace(new, since=before.get(_key(new), now)) for kind in KINDS for new in kind(scene)]
-    return tuple(sorted(found, key=lambda new: (_ORDER.index(new.severity), new.kind, new.ticket or "", new.pids)))
+    return tuple(sorted(found, key=lambda new: (_ORDER.index(new.severity), _rank(new), new.ticket or "", new.pids)))
+
+
+def _rank(new: Flag) -> tuple[bool, str]:
+    """What keeps memory or the queue from others first: a process that is there is worse than a name on a file."""
+    return not new.pids, new.kind
 
 
 def _key(one: Flag) -> tuple[object, ...]:

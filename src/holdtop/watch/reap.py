@@ -47,6 +47,11 @@ class Reaper:
                 self._thread.start()
                 return
 
+    def close(self, seconds: float) -> None:
+        """Give an act that is under way so long: what it was and what became of it belong on record."""
+        if self._thread:
+            self._thread.join(seconds)
+
     def _due(self, snapshot: Snapshot) -> Iterator[tuple[tuple[object, ...], Callable[[], Plan]]]:
         for one in snapshot.resources:
             if one.state == "ghost":

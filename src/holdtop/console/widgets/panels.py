@@ -97,7 +97,8 @@ class QueuePanel(Rows[Ticket | Entry]):
         return (queue_row(item, now, width, self.look.glyphs, ghost=ghost, selected=chosen),)
 
     def detail(self) -> str:
-        waiting = sum(1 for item in self.items if isinstance(item, Ticket) and item.state == "waiting")
+        resources = self.world.snapshot.resources if self.world.snapshot else ()
+        waiting = sum(len(resource.waiting) for resource in resources)
         sort = "" if self.world.sort == "position" else f" by {self.world.sort}"
         return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
 
@@ -138,6 +139,8 @@ class TreePanel(Rows[Node]):
             return ()
         if self.world.page == "ticket":  # all else stands above
             return (line(Span("   No process of it is known.", "muted")),)
+        if self.world.wanted and self.world.subject is None:
+            return (line(Span("   No row matches the filter.", "muted")),)
         words = tree_words(self.world.snapshot, self.world.subject)
         return [part for text in words for part in wrapped(text, self.size.width, self.look.glyphs)]
 
@@ -164,13 +167,12 @@ class FlagPanel(Rows[Flag]):
         return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen)
 
     def detail(self) -> str:
-        return f"worst first{_filtered(self.world)}" if self.items else ""
+        return "worst first" if self.items else ""
 
     def empty(self) -> Sequence[Line]:
         if self.world.snapshot is None:
             return ()
-        words = "No flag matches the filter." if self.world.wanted else "Nothing is wrong."
-        return (line(Span(f"   {words}", "muted")),)
+        return (line(Span("   Nothing is wrong.", "muted")),)
 
 
 class EventPanel(Rows[LogLine]):

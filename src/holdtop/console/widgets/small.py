@@ -68,6 +68,11 @@ class TextPanel(Panel):
         super().on_resize()
 
     @property
+    def at_end(self) -> bool:
+        """Whether the last line is on the screen."""
+        return self._top + self.size.height >= len(self._lines)
+
+    @property
     def length(self) -> int:
         """How many lines there are."""
         return len(self._lines)
