@@ -290,6 +290,24 @@ def test_what_cannot_be_meant_is_said(on_screen: OnScreen, keys: str, said: str)
     on_screen(app, SIZE, script)
 
 
+def test_where_the_plan_has_no_room_it_is_read_first(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    app = console(STUCK, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        await pilot.press("1", "right", "enter")
+        await settled(pilot)
+        assert "first read whom it hits: PgDn" in text_of(app)
+        assert operator.executed == []
+        await pilot.press(*["pagedown"] * 12, "enter")
+        await settled(pilot)
+        assert len(operator.executed) == 1
+
+    on_screen(app, (40, 10), script)
+
+
 @pytest.mark.parametrize("size", [(1, 1), (30, 8)])
 def test_nothing_is_ended_on_a_terminal_that_cannot_show_it(on_screen: OnScreen, size: tuple[int, int]) -> None:
     operator = FakeOperator()

@@ -303,6 +303,13 @@ def test_worst_first() -> None:
     assert [flag.severity for flag in flags] == ["critical", "warning", "info"]
 
 
+def test_among_equals_a_process_comes_before_a_name() -> None:
+    """A ghost that has left nothing waits behind a process that has memory."""
+    dead = table(gone=(500, 501, 502, 503, 600))
+    flags = build(raw(GHOST, table=dead, uses=uses(user(800, 9 * GIB))), None).flags
+    assert [flag.kind for flag in flags if flag.severity == "warning"] == ["stray", "ghost"]
+
+
 def test_a_stalled_queue_was_free_before() -> None:
     """Between a shell holder's release and the next take there is no receipt: one look proves nothing."""
     held = build(raw(), None)

@@ -16,11 +16,12 @@ from textual.screen import Screen
 from holdtop.console.fed import Fed
 from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, bindings
+from holdtop.console.messages import ThemesChanged, tell
 from holdtop.console.paint import Painter
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.screens.help import HelpScreen
 from holdtop.console.screens.main import MainScreen
-from holdtop.console.themes import ThemeFile
+from holdtop.console.themes import ThemeFile, Watcher
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.world import World
@@ -86,6 +87,8 @@ class Console(Fed):
         world.read_only |= self.is_web
         self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
         self._gate = Gate(setup.glyphs)
+        self._themes = setup.themes
+        self._watcher = Watcher(lambda themes: tell(self, ThemesChanged(themes)))
 
     def get_default_screen(self) -> Screen[None]:
         setup = self._setup
@@ -101,6 +104,10 @@ class Console(Fed):
     def on_mount(self) -> None:
         self.set_keymap(self._setup.remapped)
         self._dress()
+        self._watcher.start()
+
+    def on_unmount(self) -> None:
+        self._watcher.stop()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._gate]
@@ -123,12 +130,25 @@ class Console(Fed):
             for panel in screen.query(Panel):
                 panel.draw_all()
 
-    def action_next_theme(self) -> None:
-        names, painter = list(self._setup.themes), self.look.painter
-        name = names[(names.index(painter.theme.name) + 1) % len(names)]
-        self.look.painter = Painter(self._setup.themes[name], painter.glyphs, colorless=painter.colorless)
+    def on_themes_changed(self, message: ThemesChanged) -> None:
+        """The one that is on is put on anew; while one cannot be read, what is on stays, and that is said."""
+        self._themes, self.world.troubles = message.themes.loaded, message.themes.failed
+        theme = self._themes.get(self.look.painter.theme.name)
+        if theme is not None and theme != self.look.painter.theme and not message.themes.failed:
+            self._put_on(theme)
+        if message.themes.failed:
+            self._main().say(f"{message.themes.failed[-1]} (? shows all)")
+
+    def _put_on(self, theme: ThemeFile) -> None:
+        painter = self.look.painter
+        self.look.painter = Painter(theme, painter.glyphs, colorless=painter.colorless)
         self._dress()
-        self._main().say(f"theme {name}: {self._setup.themes[name].description}")
+
+    def action_next_theme(self) -> None:
+        names, present = list(self._themes), self.look.painter.theme.name
+        name = names[(names.index(present) + 1) % len(names)] if present in names else names[0]
+        self._put_on(self._themes[name])
+        self._main().say(f"theme {name}: {self._themes[name].description}")
 
     def action_arm(self) -> None:
         self.world.read_only = self.is_web or not self.world.read_only

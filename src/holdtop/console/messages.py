@@ -10,6 +10,7 @@ from textual.message_pump import MessagePump
 from holdtop.console.events import LogLine
 from holdtop.console.feeds import Acts
 from holdtop.console.search import Search
+from holdtop.console.themes import Themes
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
 
@@ -42,6 +43,14 @@ class ActsSeen(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ActsSeen)
+
+
+class ThemesChanged(Message):
+    """The user's own themes are other ones now, or cannot be read."""
+
+    def __init__(self, themes: Themes) -> None:
+        super().__init__()
+        self.themes = themes
 
 
 class PageOpened(Message):

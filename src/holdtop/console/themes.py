@@ -6,10 +6,12 @@ terminal's own palette (``red``, ``bright_blue``, ``default``); then it follows 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
+import threading
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,8 @@ DEFAULT = "dark"
 FEW_COLORS = "ansi"
 #: A theme file larger than this many bytes is none.
 _LARGEST = 64 * 1024
+#: Seconds between two looks at the user's own.
+LOOK_EVERY = 1.0
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -75,6 +79,35 @@ def load(directories: Iterable[Path] | None = None) -> Themes:
             else:
                 loaded[theme.name] = theme
     return Themes(loaded, tuple(failed))
+
+
+class Watcher:
+    """Tells of new themes when a file of the user's directory changes. Looks in a thread of its own."""
+
+    def __init__(self, tell: Callable[[Themes], None], directory: Path | None = None) -> None:
+        self._tell, self._directory = tell, user_directory() if directory is None else directory
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, name="holdtop-themes", daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        before = self._stamps()
+        while not self._over.wait(LOOK_EVERY):
+            if (now := self._stamps()) != before:
+                before = now
+                self._tell(load((packaged(), self._directory)))
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        stamps = {}
+        for path in _files(self._directory, []):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                stamps[path.name] = (status.st_mtime_ns, status.st_size)
+        return stamps
 
 
 def _files(directory: Path, failed: list[str]) -> list[Path]:
