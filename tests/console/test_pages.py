@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -264,5 +265,24 @@ def test_every_page_in_ascii(on_screen: OnScreen) -> None:
             await pilot.press(page)
             await pilot.pause(0.4)
             assert text_of(app).isascii()
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_filter_hides_no_flag_and_says_no_untruth(on_screen: OnScreen) -> None:
+    app = console(BUSY)
+
+    async def script(pilot: Pilot[None]) -> None:
+        before = text_of(app)
+        waiting = next(line for line in before.splitlines() if " waiting" in line)
+        await pilot.press("slash", *"zz", "enter")
+        await pilot.pause()
+        shown = text_of(app)
+        assert all(flag.kind in shown for flag in BUSY.flags[:2])
+        assert "No row matches the filter." in shown
+        assert "nobody waits" not in shown
+        count = re.search(r"(\d+) waiting", waiting)
+        assert count
+        assert f"{count[1]} waiting, filtered: zz" in shown
 
     on_screen(app, (120, 40), script)

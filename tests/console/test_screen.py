@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from textual.events import Key, MouseScrollUp
 from textual.geometry import Region, Size
 from textual.pilot import Pilot
 
-from holdtop.console import themes
 from holdtop.console.board import Board
 from holdtop.console.events import parse_event
 from holdtop.console.feeds import LogFeed
@@ -177,52 +174,6 @@ def test_filter_and_escape(on_screen: OnScreen) -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert "ci-7731" in text_of(app)
-
-    on_screen(app, (120, 40), script)
-
-
-def test_a_filter_hides_no_flag_and_says_no_untruth(on_screen: OnScreen) -> None:
-    app = console(BUSY)
-
-    async def script(pilot: Pilot[None]) -> None:
-        before = text_of(app)
-        waiting = next(line for line in before.splitlines() if " waiting" in line)
-        await pilot.press("slash", *"zz", "enter")
-        await pilot.pause()
-        shown = text_of(app)
-        assert all(flag.kind in shown for flag in BUSY.flags[:2])
-        assert "No row matches the filter." in shown
-        assert "nobody waits" not in shown
-        count = re.search(r"(\d+) waiting", waiting)
-        assert count
-        assert f"{count[1]} waiting, filtered: zz" in shown
-
-    on_screen(app, (120, 40), script)
-
-
-def test_a_theme_of_ones_own_is_put_on_while_it_is_written(
-    on_screen: OnScreen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And one that is broken meanwhile is said, and stays as it was."""
-    monkeypatch.setattr(themes, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(themes, "user_directory", lambda: tmp_path)
-    own = tmp_path / "dark.toml"  # replaces the one that is on
-    ours = (themes.packaged() / "dark.toml").read_text()
-    app = console(BUSY)
-
-    async def script(pilot: Pilot[None]) -> None:
-        async def until(condition: Callable[[], bool]) -> None:
-            for _ in range(200):
-                await pilot.pause(0.05)
-                if condition():
-                    return
-            raise AssertionError("never")
-
-        own.write_text(re.sub(r'(?m)^(\s*accent\s*=\s*)"[^"]*"', r'\1"#123456"', ours))
-        await until(lambda: app.look.painter.theme.colors["accent"] == "#123456")
-        own.write_text("dark = maybe")
-        await until(lambda: "dark.toml" in text_of(app))
-        assert app.look.painter.theme.colors["accent"] == "#123456"
 
     on_screen(app, (120, 40), script)
 

@@ -207,7 +207,7 @@ def _nearest(word: str) -> str:
 def _fail(program: str, text: str, status: int) -> int:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(f"{program}: {_one_line(text)}", file=sys.stderr)
+            sys.stderr.write(f"{program}: {_one_line(text)}\n")  # at once, whoever writes there too
     return status
 
 

@@ -115,7 +115,8 @@ class ActScreen(ModalScreen[None]):
         (self.focus_next if direction > 0 else self.focus_previous)("Choice, Field")
 
     def action_scroll(self, direction: int) -> None:
-        self._dialog.scroll_plan(direction)
+        panel = self.query_one("#plan", TextPanel)
+        panel.scroll_lines(direction * max(1, panel.size.height - 1))
 
     def action_reason(self, number: int) -> None:
         if self.stage in ("planning", "asking"):
@@ -125,13 +126,13 @@ class ActScreen(ModalScreen[None]):
         reason = self._dialog.reason
         if self.size.width < LEAST[0] or self.size.height < LEAST[1]:
             self._dialog.say("the terminal is too small to show whom this would hit")
-        elif not self._dialog.seen:
+        elif self._dialog.tight and not self.query_one("#plan", TextPanel).read:
             self._dialog.say("first read whom it hits: PgDn")
         elif not reason:
             self._dialog.say("a reason is required: press a digit, or write one")
         elif plan.needs_typing and self._dialog.typed != plan.typed:
             self._dialog.say(f"type {plan.typed} to confirm")
-            self._dialog.ask_typed()
+            self.set_focus(self.query_one("#typed"))  # digits go there now
         else:
             self.stage = "acting"
             self._dialog.tell([line(Span(f" {act_name(plan)}: {reason}", "text", True)), line()])

@@ -30,7 +30,6 @@ class Dialog(Vertical):
         self._told: list[Line] = []
         self._said = ""
         self._over = False
-        self._read_to_end = False
         self.set_class(look.glyphs.ascii, "-ascii")
 
     def compose(self) -> ComposeResult:
@@ -58,20 +57,6 @@ class Dialog(Vertical):
     @property
     def typed(self) -> str:
         return self.query_one("#typed", Field).value.strip()
-
-    @property
-    def seen(self) -> bool:
-        """Whether the whole plan has been on the screen; asked where there is little room for it."""
-        return not self._tight or self._read_to_end
-
-    def ask_typed(self) -> None:
-        """Into the field of the id: digits go there now."""
-        self.screen.set_focus(self.query_one("#typed"))
-
-    def scroll_plan(self, direction: int) -> None:
-        panel = self.query_one("#plan", TextPanel)
-        panel.scroll_lines(direction * max(1, panel.size.height - 1))
-        self._read_to_end = self._read_to_end or panel.at_end
 
     def pick(self, number: int) -> None:
         """Take the preset reason of this digit."""
@@ -104,7 +89,7 @@ class Dialog(Vertical):
         self._said = words
         panel = self.query_one("#said", TextPanel)
         rows = wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1)
-        panel.styles.height = 1 if self._tight else min(3, len(rows))
+        panel.styles.height = 1 if self.tight else min(3, len(rows))
         panel.show(rows)
         self._fit()
 
@@ -126,16 +111,14 @@ class Dialog(Vertical):
         reasons = self.query_one("#reasons", TextPanel)
         rows = reason_lines(self._reasons, self.reason, width, glyphs)
         reasons.styles.height = len(rows)
-        reasons.display = not self._tight and not self._over
+        reasons.display = not self.tight and not self._over
         reasons.show(rows)
         if self._plan is not None and not self._told:
-            panel = self.query_one("#plan", TextPanel)
-            panel.show(plan_lines(self._plan, self._at, width, glyphs))
-            self._read_to_end = self._read_to_end or panel.at_end
+            self.query_one("#plan", TextPanel).show(plan_lines(self._plan, self._at, width, glyphs))
         self.say(self._said)
 
     @property
-    def _tight(self) -> bool:
+    def tight(self) -> bool:
         """Who would be hit matters more than the names of the digits."""
         return self.app.size.height < TIGHT
 

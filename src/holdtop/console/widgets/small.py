@@ -62,15 +62,12 @@ class TextPanel(Panel):
         super().__init__(look, id=id)
         self._lines: Sequence[Line] = ()
         self._top = 0
+        #: Its last line has been on the screen.
+        self.read = False
 
     def on_resize(self) -> None:
         self.scroll_lines(0)  # what is below the last line is not shown
         super().on_resize()
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the last line is on the screen."""
-        return self._top + self.size.height >= len(self._lines)
 
     @property
     def length(self) -> int:
@@ -83,6 +80,7 @@ class TextPanel(Panel):
 
     def scroll_lines(self, by: int) -> None:
         self._top = max(0, min(self._top + by, len(self._lines) - self.size.height))
+        self.read = self.read or 0 < len(self._lines) <= self._top + self.size.height
         self.look_again()
 
     def lines(self, size: Size) -> Sequence[Line]:
