@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
+from holdtop.host import homes
 from tests.hold.lanes import HOLDTOP, NAP, until
 from tests.host.private_box import GROUP, PrivateBox, sweep, tree
 
@@ -220,3 +221,10 @@ def test_the_steps_are_data_for_programs(two: PrivateBox) -> None:
     assert said["schema"] == 1
     assert said["done"] == []
     assert len(said["steps"]) == 3
+
+
+@pytest.mark.parametrize("pid", [1 << 31, 9_999_999_999, 1 << 70])
+def test_a_number_that_is_no_pid_is_no_process(pid: int) -> None:
+    """A shell's token may say anything."""
+    assert not homes.exists(pid)
+    assert homes.exists(os.getpid())

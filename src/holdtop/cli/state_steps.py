@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 
+from holdtop.cli.confirm import confirm
 from holdtop.errors import HoldError, RefusedError
 from holdtop.host.values import Step, carry_out
 from holdtop.render import clean
@@ -28,7 +28,7 @@ def change(args: argparse.Namespace, plan: Callable[[], list[Step]], *, own_uid:
         steps = plan()
         done: list[str] = []
         if not args.dry_run and steps:
-            _confirm(args, steps)
+            confirm(args, steps)
             carry_out(steps, lambda text: _told(args, text, done))
     except HoldError as error:
         raise RefusedError(str(error)) from error
@@ -46,14 +46,3 @@ def _told(args: argparse.Namespace, text: str, done: list[str]) -> None:
     done.append(text)
     if not args.json:
         print(clean(text), flush=True)
-
-
-def _confirm(args: argparse.Namespace, steps: list[Step]) -> None:
-    if args.yes:
-        return
-    if not sys.stdin or not sys.stdin.isatty():
-        raise RefusedError("without a terminal nobody can be asked: give --yes, or --dry-run to look only")
-    print("\n".join(clean(step.text) for step in steps), file=sys.stderr)
-    print("do this? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RefusedError("not confirmed: nothing was done")

@@ -68,7 +68,7 @@ def exists(pid: int) -> bool:
     """Whether there is such a process; True when it cannot be known."""
     try:
         os.close(os.pidfd_open(pid))
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number that anybody may have written can be any
         return False
     except OSError:
         return True

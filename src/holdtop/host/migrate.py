@@ -108,7 +108,7 @@ def sweep(parent: Dir, name: str) -> None:
     """Remove what a killed run has built aside."""
     for left in parent.names():
         owner = left.removeprefix(f"{ASIDE}{name}-")
-        if owner != left and owner.isdigit() and not exists(int(owner)):
+        if owner != left and owner.isdecimal() and not exists(int(owner)):
             remove_tree(parent, left)
 
 
