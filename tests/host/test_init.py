@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
-from holdtop.host import homes
+from holdtop.host import ageing, homes
 from tests.hold.lanes import HOLDTOP, NAP, until
 from tests.host.private_box import GROUP, PrivateBox, sweep, tree
 
@@ -228,3 +228,24 @@ def test_a_number_that_is_no_pid_is_no_process(pid: int) -> None:
     """A shell's token may say anything."""
     assert not homes.exists(pid)
     assert homes.exists(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("rules", "reached"),
+    [
+        ("d /srv - - - 10d\n", True),
+        ("d /srv - - - -\n", False),
+        ("d /s*v - - - 10d\n", True),
+        ("d /srv/other - - - 10d\n", False),
+        ("d /srv - - - 10d\nx /srv/hold\n", False),
+        ("d /srv - - - 10d\nx /srv\n", False),
+        ("d /srv - - - 10d\nX /srv/hold\n", True),  # what is below it ages all the same
+        ("d /srv - - - 10d\nx /*\n", False),
+        ("d /srv - - - 10d\nx /srv/*/x\n", True),
+        ("d / - - - 10d\nx /h*d\n", True),  # a star crosses no slash
+    ],
+)
+def test_which_rules_age_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str, reached: bool) -> None:
+    (tmp_path / "a.conf").write_text(rules)
+    monkeypatch.setattr(ageing, "DIRECTORIES", (str(tmp_path),))
+    assert ageing.reached("/srv/hold") is reached

@@ -13,14 +13,14 @@ from holdtop.hold.places import DEFAULT_STATE_DIR
 
 #: Earlier ones win over a file of the same name in later ones.
 DIRECTORIES = ("/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d")
-#: What ages what is below it, and what excludes from that.
-_AGES, _EXCLUDES = "dDevqQC", "xX"
+#: What ages what is below it, and what excludes a path with all that is below it; ``X`` excludes the path alone.
+_AGES, _EXCLUDES = "dDevqQC", "x"
 
 
 def reached(path: str) -> bool:
     """Whether some rule cleans by age at this path, and none excludes it."""
     rules = list(_rules())
-    excluded = any(kind in _EXCLUDES and fnmatch.fnmatch(path, pattern) for kind, pattern, _ in rules)
+    excluded = any(kind in _EXCLUDES and _above(pattern, path) for kind, pattern, _ in rules)
     aged = any(kind in _AGES and age != "-" and _above(pattern, path) for kind, pattern, age in rules)
     return aged and not excluded
 
@@ -42,9 +42,9 @@ def exclude(path: str) -> None:
 
 
 def _above(pattern: str, path: str) -> bool:
-    """Whether the rule's pattern is the path or a directory above it."""
-    parts = path.split("/")
-    return any(fnmatch.fnmatch("/".join(parts[:count]), pattern.rstrip("/")) for count in range(2, len(parts) + 1))
+    """Whether the rule's pattern is the path or a directory above it. Its ``*`` crosses no ``/`` (glob(7))."""
+    parts, wanted = path.split("/"), pattern.rstrip("/").split("/")
+    return pattern.startswith("/") and len(wanted) <= len(parts) and all(map(fnmatch.fnmatch, parts, wanted))
 
 
 def _rules() -> Iterator[tuple[str, str, str]]:
