@@ -243,3 +243,9 @@ def test_a_refusal_prints_no_unit(words: list[str], why: str) -> None:
     done = holdtop("render", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
+
+
+@pytest.mark.parametrize("name", ["GPU_QUEUE_DIR", "GPU_TOKEN_FILE", "NPU_QUEUE_DIR", "PATH"])
+def test_no_variable_sends_a_job_to_another_queue(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--env {name}"):
+        Settings(environment=((name, "/srv/other"),))

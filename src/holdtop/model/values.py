@@ -166,7 +166,7 @@ class Ticket:
     deadline_at: str | None
     state: TicketState
     being_ended_by: str | None = None
-    #: What is armed, by its flag's name without dashes in front (``max-hold``: ``2h``).
+    #: What is armed, by its flag's name without dashes in front (``max-hold``: ``7200s``).
     limits: Mapping[str, str] = field(default_factory=dict)
     #: What keeps the payload together, strongest first, as its hold says; empty when it does not.
     containment: tuple[str, ...] = ()

@@ -15,8 +15,10 @@ from holdtop.host.runner.sizes import Size
 PREFIX = "holdtop-runner-"
 #: What systemd gives a service that names no PATH (systemd.exec(5)).
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-#: Variables that the unit sets by itself, or that would send a job to a queue of its own.
+#: Variables that the unit sets by itself.
 _OWN = {"PATH", "HOME", "USER", "ONEBIT_HOLD_DIR", "LD_PRELOAD"}
+#: How those end that would send a job to a queue of its own (``GPU_QUEUE_DIR``, ``GPU_TOKEN_FILE``).
+_ELSEWHERE = ("_QUEUE_DIR", "_TOKEN_FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ class Settings:
             quoting.assignment(f"{key}={text}", "--env")
             if key in _OWN:
                 raise UsageError(f"--env {key}: the unit sets it itself (--path-dir, --home, --user, --state-dir)")
+            if key.endswith(_ELSEWHERE):
+                raise UsageError(
+                    f"--env {key}: it would send jobs to a queue of their own (--state-dir names the shared one)"
+                )
         if self.unit_dir is not None:
             quoting.check_path(self.unit_dir, "--unit-dir")
         for name, target in self.home_links:
