@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from holdtop.model.build import build
+from holdtop.model.standing import Standing
 from holdtop.model.values import Flag
-from holdtop.watch.notices import Standing
 from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
 from tests.reading import views
 

@@ -1,4 +1,4 @@
-"""What is worth telling: a flag that went up, became worse, or is resolved; each once, however often it is seen."""
+"""What is worth telling, and worth a bookmark: a flag that went up, became worse, or is resolved; each once."""
 
 from __future__ import annotations
 
@@ -54,11 +54,3 @@ class Standing:
 def _key(flag: Flag) -> tuple[object, ...]:
     """A ghost whose leftovers end one by one stays one notice; without a ticket pids and remedy tell two apart."""
     return flag.kind, flag.resource, flag.ticket or (flag.pids, flag.remedy)
-
-
-def looked_at(snapshot: Snapshot) -> str:
-    """When the box was last looked at, and at what."""
-    resources = ", ".join(f"{resource.name} {resource.state}" for resource in snapshot.resources)
-    known = sum(reading.value is not None for reading in snapshot.readings.values())
-    said = f"looked {snapshot.taken_at} at {resources}; {known} of {len(snapshot.readings)} readings known"
-    return clean(f"{said}; flags: {len(snapshot.flags)}", LONG)

@@ -1,0 +1,204 @@
+"""A recording as it is read again: its looks in their order, what was told beside them, and what is damaged.
+
+It may come from another box and from anybody. Only what its checksums vouch for is opened, each part within a bound.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from holdtop.errors import RecordingError
+from holdtop.hold.files import Dir, Untrusted
+from holdtop.model.values import Snapshot
+from holdtop.recorder import codec, frames
+from holdtop.recorder.frames import Frame
+from holdtop.recorder.marks import Mark
+from holdtop.recorder.ring import read, segment_names
+
+#: More segments than this are no ring of ours; the newest are read.
+MOST_SEGMENTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One recorded look: where it lies in which segment, and where the whole one that it was packed against."""
+
+    seq: int
+    at_ms: int
+    segment: str
+    place: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something that was told beside a look: one of the three."""
+
+    #: The position of the first look that it was told beside.
+    position: int
+    mark: Mark | None = None
+    #: A line of an event log, and of which resource.
+    event: tuple[str, str] | None = None
+    act: Mapping[str, Any] | None = None
+
+
+class Segments:
+    """A directory of them, or a single file."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ``RecordingError``."""
+        self.path = path
+        self._one: bytes | None = None
+        self._opened: tuple[str, tuple[Frame, ...]] = ("", ())
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            if stat.S_ISDIR(os.fstat(fd).st_mode):
+                self._directory = Dir(fd, path)
+                self.names = segment_names(self._directory)[-MOST_SEGMENTS:]
+            else:
+                with open(fd, "rb") as file:
+                    self._one = file.read(frames.LARGEST_BODY) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+                self.names = [""]
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror}") from error
+
+    def of(self, name: str) -> str:
+        return os.path.join(self.path, name) if name else self.path
+
+    def scan(self, name: str) -> frames.Scan:
+        """Raises ``RecordingError`` where nothing of it can be read."""
+        try:
+            found = frames.scan(read(self._directory, name) if self._one is None else self._one)
+        except (Untrusted, OSError) as error:
+            raise RecordingError(str(error)) from error
+        self._opened = (name, found.frames)
+        return found
+
+    def frame(self, name: str, place: int) -> Frame:
+        """Raises ``RecordingError`` for a segment that was dropped meanwhile."""
+        opened, found = self._opened
+        if opened != name or not found:
+            found = self.scan(name).frames
+        if place >= len(found):
+            raise RecordingError(f"{self.of(name)} is not what it was; open the recording again")
+        return found[place]
+
+
+class Recording:
+    """All that can be read; ``position`` counts its looks from 0."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ``RecordingError`` when nothing of it can be read."""
+        self._segments = Segments(path)
+        #: One sentence for each part that is not whole, with up to when it is good.
+        self.damage: tuple[str, ...] = ()
+        sides: dict[int, list[bytes]] = {}
+        found: dict[int, Instant] = {}
+        for name in self._segments.names:
+            for instant, side in self._read(name):
+                found.setdefault(instant.seq, instant)
+                sides.setdefault(instant.seq, []).append(side)
+        self.instants = tuple(found[seq] for seq in sorted(found))
+        self._seqs = [instant.seq for instant in self.instants]
+        #: In its order, each once: what happened is told in both rings.
+        self.told = tuple(self._once(sides))
+        self._whole: tuple[tuple[str, int], bytes] = (("", -1), b"")
+        if not self.instants:
+            why = "; ".join(self.damage) or f"{path}: nothing is recorded there"
+            raise RecordingError(why)
+
+    def _read(self, name: str) -> Iterator[tuple[Instant, bytes]]:
+        where = self._segments.of(name)
+        try:
+            found = self._segments.scan(name)
+        except RecordingError as error:
+            self.damage += (f"{where}: {error}; nothing of it is shown",)
+            return
+        whole, last = -1, None
+        for place, one in enumerate(found.frames):
+            whole = place if one.kind == frames.WHOLE else whole
+            if whole < 0:
+                continue  # packed against what is not there
+            last = one
+            yield Instant(one.seq, one.at_ms, name, place, whole), one.side
+        if found.why is not None:
+            until = f"good up to {clock(last.at_ms)}" if last else "nothing of it is shown"
+            self.damage += (f"{where}: damaged at byte {found.good} ({found.why}); {until}",)
+
+    def _once(self, sides: Mapping[int, Iterable[bytes]]) -> Iterator[Told]:
+        known: set[object] = set()
+        for seq in sorted(sides):
+            for side in sides[seq]:
+                try:
+                    said = list(_said(frames.unpack_side(side)))
+                except RecordingError as error:
+                    self.damage += (f"{self._segments.path}: {error}",)
+                    continue
+                for key, mark, event, act in said:
+                    if key not in known:
+                        known.add(key)
+                        yield Told(bisect_left(self._seqs, seq), mark, event, act)
+
+    def snapshot(self, position: int) -> Snapshot:
+        """Raises ``RecordingError``."""
+        return codec.decode(self.body(position))
+
+    def body(self, position: int) -> bytes:
+        """The same as JSON. Raises ``RecordingError``."""
+        at = self.instants[position]
+        packed = self._segments.frame(at.segment, at.place).body
+        if at.place == at.whole:
+            return frames.unpack(packed)
+        key = (at.segment, at.whole)
+        if self._whole[0] != key:
+            self._whole = (key, frames.unpack(self._segments.frame(*key).body))
+        return frames.unpack(packed, self._whole[1])
+
+    def position(self, at_ms: int) -> int:
+        """Of the last look that is not after that instant; else of the first one."""
+        before = (place for place in reversed(range(len(self.instants))) if self.instants[place].at_ms <= at_ms)
+        return next(before, 0)
+
+    def before(self, position: int) -> tuple[Told, ...]:
+        """What had been told by then."""
+        return self.told[: bisect_right(self.told, position, key=lambda one: one.position)]
+
+    def marks(self) -> list[tuple[int, Mark]]:
+        """Each with the position at which it was set, oldest first."""
+        return [(one.position, one.mark) for one in self.told if one.mark is not None]
+
+
+_Said = tuple[object, Mark | None, tuple[str, str] | None, Mapping[str, Any] | None]
+
+
+def _said(side: Mapping[str, Any]) -> Iterator[_Said]:
+    """What a side tells, each with what it is known by. What is not of our form is left out."""
+    for mark in _list(side.get("marks")):
+        if (made := codec.read_as(Mark, mark)) is not None:
+            yield made, made, None, None
+    events = side.get("events")
+    for resource, lines in events.items() if isinstance(events, dict) else ():
+        for line in _list(lines):
+            if isinstance(line, str):
+                yield (resource, line), None, (resource, line), None
+    for act in _list(side.get("acts")):
+        if isinstance(act, dict):
+            yield ("act", str(act.get("hash"))), None, None, act
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def clock(at_ms: int) -> str:
+    """The instant as RFC 3339 with this box's offset, to the second."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return "an unknown instant"
