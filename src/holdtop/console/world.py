@@ -37,6 +37,8 @@ class World:
     """The newest snapshot, its history, the logs; and selection, filter, sorting and folds."""
 
     read_only: bool = False
+    #: Of a recording: which look of how many it is. Empty on a live box.
+    replay: str = ""
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
     #: Of the event logs of all resources.
@@ -78,6 +80,8 @@ class World:
 
     def _note_moves(self, snapshot: Snapshot) -> None:
         """Say in the log when a resource's state has moved, as when a shared directory appears."""
+        if self.replay:
+            return  # time goes both ways there
         before = {resource.name: resource.token_path for resource in self.snapshot.resources} if self.snapshot else {}
         for resource in snapshot.resources:
             if before.get(resource.name, resource.token_path) != resource.token_path:

@@ -37,7 +37,7 @@ class Standing:
 
         Nor of a resource that is not among those that were looked at: which there are could not be read then.
         """
-        now = {_key(flag): flag for flag in reversed(snapshot.flags)}
+        now = {flag_key(flag): flag for flag in reversed(snapshot.flags)}
         states: dict[str | None, str] = {resource.name: resource.state for resource in snapshot.resources}
         absent = "unknown" if "unknown" in states.values() else "free"
         states.setdefault(None, "free")
@@ -51,6 +51,6 @@ class Standing:
                 yield Notice("raised", flag)
 
 
-def _key(flag: Flag) -> tuple[object, ...]:
+def flag_key(flag: Flag) -> tuple[object, ...]:
     """A ghost whose leftovers end one by one stays one notice; without a ticket pids and remedy tell two apart."""
     return flag.kind, flag.resource, flag.ticket or (flag.pids, flag.remedy)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from holdtop.errors import RecordingError
 from holdtop.hold.redact import redact_argv, redact_command, redact_text
-from holdtop.model.values import Snapshot
+from holdtop.model.values import Readings, Snapshot
 
 #: No number of a box is larger; of larger ones arithmetic may fail.
 _LARGEST = 1 << 63
@@ -35,6 +35,14 @@ def decode(data: bytes) -> Snapshot:
     try:
         return cast("Snapshot", _reader(Snapshot)(json.loads(data)))
     except (ValueError, RecursionError) as error:
+        raise RecordingError(f"what is recorded is no snapshot: {error}") from error
+
+
+def decode_readings(data: bytes) -> Readings:
+    """The readings of a snapshot alone. Raises as ``decode`` does."""
+    try:
+        return cast("Readings", _reader(get_type_hints(Snapshot)["readings"])(json.loads(data)["readings"]))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecordingError(f"what is recorded is no snapshot: {error}") from error
 
 

@@ -52,7 +52,8 @@ class Reader:
         fresh: list[Mapping[str, Any]] = []
         for resource in snapshot.resources:
             path = resource.queue_path
-            with contextlib.suppress(OSError, Untrusted, HoldtopError), Dir.root(path) as queue:
+            # ValueError: a path that no file can have.
+            with contextlib.suppress(OSError, ValueError, Untrusted, HoldtopError), Dir.root(path) as queue:
                 if new := [*self._audits(queue)]:
                     acts += new
                     fresh += new if path in self._queues else ()

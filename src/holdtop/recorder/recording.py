@@ -15,11 +15,13 @@ from typing import Any
 
 from holdtop.errors import RecordingError
 from holdtop.hold.files import Dir, Untrusted
-from holdtop.model.values import Snapshot
+from holdtop.model.clock import parse
+from holdtop.model.values import Readings, Snapshot
 from holdtop.recorder import codec, frames
 from holdtop.recorder.frames import Frame
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.ring import read, segment_names
+from holdtop.recorder.seeking import instant
 
 #: More segments than this are no ring of ours; the newest are read.
 MOST_SEGMENTS = 1000
@@ -101,11 +103,11 @@ class Recording:
         sides: dict[int, list[bytes]] = {}
         found: dict[int, Instant] = {}
         for name in self._segments.names:
-            for instant, side in self._read(name):
-                found.setdefault(instant.seq, instant)
-                sides.setdefault(instant.seq, []).append(side)
+            for look, side in self._read(name):
+                found.setdefault(look.seq, look)
+                sides.setdefault(look.seq, []).append(side)
         self.instants = tuple(found[seq] for seq in sorted(found))
-        self._seqs = [instant.seq for instant in self.instants]
+        self._seqs = [look.seq for look in self.instants]
         #: In its order, each once: what happened is told in both rings.
         self.told = tuple(self._once(sides))
         self._whole: tuple[tuple[str, int], bytes] = (("", -1), b"")
@@ -149,16 +151,33 @@ class Recording:
         """Raises ``RecordingError``."""
         return codec.decode(self.body(position))
 
+    def readings(self, position: int) -> Readings:
+        """Those of the look alone, for what becomes of a figure over time. Raises ``RecordingError``."""
+        return codec.decode_readings(self.body(position))
+
     def body(self, position: int) -> bytes:
         """The same as JSON. Raises ``RecordingError``."""
         at = self.instants[position]
         packed = self._segments.frame(at.segment, at.place).body
         if at.place == at.whole:
             return frames.unpack(packed)
-        key = (at.segment, at.whole)
-        if self._whole[0] != key:
-            self._whole = (key, frames.unpack(self._segments.frame(*key).body))
-        return frames.unpack(packed, self._whole[1])
+        wanted = (at.segment, at.whole)
+        known, whole = self._whole  # at once: another thread may be looking elsewhere
+        if known != wanted:
+            whole = frames.unpack(self._segments.frame(*wanted).body)
+            self._whole = (wanted, whole)
+        return frames.unpack(packed, whole)
+
+    def seek(self, text: str, shown: int) -> int:
+        """The position of what ``text`` says while ``shown`` is looked at, by the clocks of the box that was recorded.
+
+        Raises ``UsageError``, and ``RecordingError``.
+        """
+        taken = parse(self.snapshot(shown).taken_at)
+        zone = taken.tzinfo if taken else None
+        looks = (self.instants[position] for position in (shown, 0, -1))
+        wanted = instant(text, *(moment(look.at_ms).astimezone(zone) for look in looks))
+        return self.position(round(wanted.timestamp() * 1000))
 
     def position(self, at_ms: int) -> int:
         """Of the last look that is not after that instant; else of the first one."""
@@ -196,9 +215,14 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def clock(at_ms: int) -> str:
-    """The instant as RFC 3339 with this box's offset, to the second."""
+def moment(at_ms: int) -> datetime:
+    """The instant with this box's offset; of what is none, 1970."""
     try:
-        return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(timespec="seconds")
+        return datetime.fromtimestamp(at_ms / 1000).astimezone()
     except (ValueError, OverflowError, OSError):
-        return "an unknown instant"
+        return datetime.fromtimestamp(0).astimezone()
+
+
+def clock(at_ms: int) -> str:
+    """The same as RFC 3339, to the second."""
+    return moment(at_ms).isoformat(timespec="seconds")
