@@ -23,6 +23,7 @@ from holdtop.recorder.recording import Recording
 from tests.console.boxes import EVIL, hostile
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import console
+from tests.console.terminals import ENTER_SCREEN, terminal
 from tests.recorder.scenes import STORY, at, record
 
 LOOKS = (*STORY, *(at(second, STORY[-1]) for second in range(5, 30)))
@@ -231,3 +232,17 @@ def test_a_key_of_time_travel_can_be_remapped_and_a_live_console_bears_it() -> N
     assert {key.action: key.keys for key in table(live_only(remapped))}["kill"] == "K"
     with pytest.raises(ConfigError, match=r"keys\.sek is no action"):
         table(live_only({"sek": "x"}))
+
+
+def test_the_verb_on_a_real_terminal_ends_with_the_damage_as_its_status(tmp_path: Path) -> None:
+    record(tmp_path / "r", LOOKS)
+    for cut, status in ((0, 0), (5, 1)):
+        (fine,) = (tmp_path / "r").glob("fine-*.rec")
+        fine.write_bytes(fine.read_bytes()[: fine.stat().st_size - cut])
+        with terminal("-m", "holdtop", "replay", str(tmp_path / "r")) as opened:
+            opened.until(ENTER_SCREEN, f"02:14:{29 - status}".encode())
+            opened.type(b"[")
+            opened.until(f"02:14:{28 - status}".encode())
+            opened.type(b"q")
+            assert opened.ended_within(10.0) == status
+        assert (b"damaged at byte" in opened.written) == bool(cut)

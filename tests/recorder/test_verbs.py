@@ -50,6 +50,9 @@ def test_a_hold_from_take_to_end_is_recorded(tmp_path: Path) -> None:
     assert {one.event[0] for one in recording.told if one.event} == {"gpu"}
     holders = [recording.snapshot(place).resources[0].holder for place in range(len(recording.instants))]
     assert ticket in {holder.id for holder in holders if holder}
+    told = subprocess.run([*HOLDTOP, "incident", str(path)], capture_output=True, text=True, check=True).stdout
+    (outcome,) = (line for line in told.splitlines() if "| `kill` | `outcome` |" in line)
+    assert "enough --token REDACTED" in outcome
     assert b"s3cr3t" not in b"".join(file.read_bytes() for file in path.iterdir())
 
 

@@ -30,6 +30,7 @@ VERBS = {
     "record": "keep a recording of this box, as watch does by itself",
     "snapshot": "one look as one file to share",
     "replay": "look at a recording: step, seek, compare",
+    "incident": "what happened, as a report",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
     "state": "one queue for several accounts: shims, init, migrate, check",
