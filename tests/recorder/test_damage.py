@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from holdtop.errors import RecordingError
 from holdtop.model.values import Snapshot
-from holdtop.recorder import frames
+from holdtop.recorder import codec, frames, recording
 from holdtop.recorder.recording import Recording
-from tests.recorder.scenes import STORY, read, record
+from holdtop.recorder.ring import Bounds
+from tests.recorder.scenes import STORY, at, read, record
 from tests.recorder.test_codec import GOLDEN
 
 WHOLE = GOLDEN.read_bytes()
@@ -32,10 +33,10 @@ ENDS = ends()
 def opened(path: Path, data: bytes) -> tuple[list[Snapshot], tuple[str, ...]]:
     path.write_bytes(data)
     try:
-        recording = Recording(str(path))
+        opened = Recording(str(path))
     except RecordingError as error:
         return [], (str(error),)
-    return [recording.snapshot(place) for place in range(len(recording.instants))], recording.damage
+    return [opened.snapshot(place) for place in range(len(opened.instants))], opened.damage
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +89,8 @@ def test_the_other_segments_of_a_damaged_recording_are_shown(tmp_path: Path) -> 
     record(tmp_path / "r", STORY)
     (fine,) = (tmp_path / "r").glob("fine*")
     fine.write_bytes(fine.read_bytes()[:300])
-    recording = Recording(str(tmp_path / "r"))
-    assert len(recording.damage) == 1
-    assert [recording.snapshot(place).taken_at for place in range(len(recording.instants))] == [
-        one.taken_at for one in STORY
-    ]
+    assert len(Recording(str(tmp_path / "r")).damage) == 1
+    assert [one.taken_at for one in read(tmp_path / "r")] == [one.taken_at for one in STORY]
 
 
 def test_a_torn_tail_is_cut_off_at_reopening_and_said(tmp_path: Path) -> None:
@@ -104,3 +102,23 @@ def test_a_torn_tail_is_cut_off_at_reopening_and_said(tmp_path: Path) -> None:
     assert len(said) == 1
     assert "cut off" in said[0]
     assert Recording(str(tmp_path / "r")).damage == ()
+
+
+def test_of_a_recording_that_is_too_large_the_newest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(tmp_path / "r", (at(second, STORY[1]) for second in range(24)), (Bounds("fine", 1.0, 24, 1 << 20),))
+    size = sum(file.stat().st_size for file in (tmp_path / "r").glob("*.rec"))
+    monkeypatch.setattr(recording, "MOST_BYTES", size // 2)
+    newest = Recording(str(tmp_path / "r"))
+    assert [said.split(": ")[1][:15] for said in newest.damage] == ["it is too large"]
+    assert 5 < len(newest.instants) < 20
+    assert newest.snapshot(-1).taken_at == at(23, STORY[1]).taken_at
+
+
+def test_an_act_of_nobody_is_left_out(tmp_path: Path) -> None:
+    """What is told beside a look comes from whoever made the recording."""
+    acts: list[object] = [{"uid": [], "act": "a"}, {"act": "b"}, 7, {"uid": 5, "act": "c"}]
+    side = frames.pack_side({"acts": acts, "marks": [{"kind": "x"}, None], "events": [1]})
+    kind, body = frames.Packer().pack(codec.encode(STORY[0]))
+    (tmp_path / "x.rec").write_bytes(frames.head({}) + frames.frame(frames.Frame(kind, 1, 0, side, body)))
+    told = Recording(str(tmp_path / "x.rec")).told
+    assert [one.act for one in told] == [{"uid": 5, "act": "c"}]

@@ -14,6 +14,7 @@ import pytest
 
 from holdtop.errors import RecordingError
 from holdtop.model.values import Resource, Snapshot
+from holdtop.recorder import codec
 from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
 from holdtop.recorder.ring import COARSE, FINE, Bounds
@@ -111,6 +112,17 @@ def test_a_directory_that_cannot_be_used_is_told_once_and_tried_again(tmp_path: 
         "File exists; nothing is recorded until that is mended",
         "recording again",
     ]
+
+
+def test_whatever_goes_wrong_is_told_and_goes_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_snapshot: object) -> bytes:
+        raise TypeError("no such thing")
+
+    said: list[str] = []
+    with monkeypatch.context() as broken:
+        broken.setattr(codec, "encode", fail)
+        record(tmp_path / "r", STORY, said=said)
+    assert said == [f"cannot record in {tmp_path}/r: no such thing; nothing is recorded until that is mended"]
 
 
 def test_a_recording_that_is_removed_begins_anew(tmp_path: Path) -> None:

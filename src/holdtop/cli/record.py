@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import queue
 import signal
 import sys
@@ -27,6 +29,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add = parser.add_argument
     add("directory", metavar="DIR", help="where the recording is kept; made when it is missing")
     add("-r", "--resource", metavar="NAME", help="gpu, npu, any name (default: all with state)")
+    add("--json", action="store_true", help="say on stdout, as one object, that it records, and where")
     add("--state-dir", metavar="DIR", help="where queue and token live")
 
 
@@ -40,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: looks.put(None))
     sampler = Sampler(**question, on_snapshot=looks.put)
     sampler.start()
+    if args.json:
+        print(json.dumps({"directory": args.directory, "pid": os.getpid()}), flush=True)
     say(f"recording in {args.directory}; end it with Ctrl+C")
     try:
         _record(looks, recorder.take)

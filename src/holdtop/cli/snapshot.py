@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from holdtop.cli import looking
@@ -21,11 +22,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add = parser.add_argument
     add("file", metavar="FILE", help="written anew; an existing file is left alone")
     add("-r", "--resource", metavar="NAME", help="gpu, npu, any name (default: all with state)")
+    add("--json", action="store_true", help="say on stdout, as one object, what was written")
     add("--state-dir", metavar="DIR", help="where queue and token live")
 
 
 def run(args: argparse.Namespace) -> int:
     """Raises ``UsageError``, ``ConfigError``, and ``RecordingError`` when it cannot be written."""
     size = write(args.file, look_once(**looking.question(args), deadline=DEADLINE))
+    if args.json:
+        print(json.dumps({"file": args.file, "bytes": size}))
     print(f"holdtop: {clean(args.file)}: {size} bytes; holdtop replay shows it", file=sys.stderr)
     return 0

@@ -142,6 +142,14 @@ def pack_side(said: Mapping[str, object]) -> bytes:
     return zstandard.ZstdCompressor(level=LEVEL).compress(json.dumps(said).encode("ascii")) if said else b""
 
 
+def unpacked_size(packed: bytes) -> int:
+    """What it says that it unpacks to, in bytes; 0 for nothing and for what is none."""
+    try:
+        return max(0, zstandard.frame_content_size(packed)) if packed else 0
+    except zstandard.ZstdError:
+        return 0
+
+
 def unpack_side(side: bytes) -> Mapping[str, Any]:
     """Raises ``RecordingError``."""
     try:

@@ -76,7 +76,7 @@ class Reader:
                 number = name.removesuffix(audit.SUFFIX)
                 if name.endswith(audit.SUFFIX) and number.isdecimal():
                     lines = self._new(directory, name, queue, owner=int(number))
-                    yield from filter(None, map(audit.parse, lines))
+                    yield from (one for line in lines if (one := audit.parse(line)) and isinstance(one.get("uid"), int))
 
     def _new(self, directory: Dir, name: str, queue: Dir, owner: int | None = None) -> list[bytes]:
         """Its new whole lines. ``owner``: whose it has to be."""

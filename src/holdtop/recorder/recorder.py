@@ -101,7 +101,7 @@ class Recorder:
         began = time.thread_time()
         try:
             self._take(snapshot)
-        except (OSError, Untrusted, HoldtopError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the watch, and is told
             self._fail(error, snapshot.at)
         rest = snapshot.at + REST * (time.thread_time() - began)
         self._due = {name: max(due, rest) for name, due in self._due.items()}
@@ -175,5 +175,6 @@ def milliseconds(instant: str) -> int:
 
 
 def unusable(path: str, error: Exception) -> RecordingError:
-    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    why = why or type(error).__name__
     return RecordingError(f"cannot record in {path}: {why}")

@@ -22,9 +22,10 @@ from holdtop.recorder.frames import Frame
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.ring import read, segment_names
 from holdtop.recorder.seeking import instant
+from holdtop.render import counted
 
-#: More segments than this are no ring of ours; the newest are read.
-MOST_SEGMENTS = 1000
+#: More segments, or more bytes of them, are no ring of ours: the newest are read. As much is unpacked of what was told.
+MOST_SEGMENTS, MOST_BYTES = 1000, 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +57,33 @@ class Segments:
     def __init__(self, path: str) -> None:
         """Raises ``RecordingError``."""
         self.path = path
+        #: Older segments that are not read.
+        self.left_out = 0
         self._one: bytes | None = None
         self._opened: tuple[str, tuple[Frame, ...]] = ("", ())
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             if stat.S_ISDIR(os.fstat(fd).st_mode):
                 self._directory = Dir(fd, path)
-                self.names = segment_names(self._directory)[-MOST_SEGMENTS:]
+                self.names = self._newest(segment_names(self._directory))
             else:
                 with open(fd, "rb") as file:
                     self._one = file.read(frames.LARGEST_BODY) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
                 self.names = [""]
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror}") from error
+
+    def _newest(self, names: list[str]) -> list[str]:
+        found: list[str] = []
+        left = MOST_BYTES
+        for name in reversed(names[-MOST_SEGMENTS:]):
+            status = self._directory.status(name)
+            left -= status.st_size if status else 0
+            if left < 0:
+                break
+            found.append(name)
+        self.left_out = len(names) - len(found)
+        return found[::-1]
 
     def of(self, name: str) -> str:
         return os.path.join(self.path, name) if name else self.path
@@ -100,6 +115,10 @@ class Recording:
         self._segments = Segments(path)
         #: One sentence for each part that is not whole, with up to when it is good.
         self.damage: tuple[str, ...] = ()
+        if number := self._segments.left_out:
+            self.damage = (
+                f"{path}: it is too large, {counted(number, 'older segment is', 'older segments are')} left out",
+            )
         sides: dict[int, list[bytes]] = {}
         found: dict[int, Instant] = {}
         for name in self._segments.names:
@@ -135,8 +154,12 @@ class Recording:
 
     def _once(self, sides: Mapping[int, Iterable[bytes]]) -> Iterator[Told]:
         known: set[object] = set()
+        left = MOST_BYTES
         for seq in sorted(sides):
             for side in sides[seq]:
+                left -= frames.unpacked_size(side)
+                if left < 0:
+                    return
                 try:
                     said = list(_said(frames.unpack_side(side)))
                 except RecordingError as error:
@@ -207,7 +230,7 @@ def _said(side: Mapping[str, Any]) -> Iterator[_Said]:
             if isinstance(line, str):
                 yield (resource, line), None, (resource, line), None
     for act in _list(side.get("acts")):
-        if isinstance(act, dict):
+        if isinstance(act, dict) and isinstance(act.get("uid"), int):
             yield ("act", str(act.get("hash"))), None, None, act
 
 
