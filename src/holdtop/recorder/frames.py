@@ -8,6 +8,7 @@
 
 Little-endian. Body and side are zstandard frames of JSON; an empty side says nothing. A whole body stands for itself.
 A delta has the whole body before it as its raw-content dictionary: of a box that hardly changes it takes a thirtieth.
+The frame's own checksum tells whether it was unpacked against the right one.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Packer:
 
     def __init__(self, every: int = 64) -> None:
         self._every, self._count = every, 0
-        self._plain = zstandard.ZstdCompressor(level=LEVEL)
+        self._plain = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
         self._delta = self._plain
 
     def pack(self, body: bytes) -> tuple[int, bytes]:
@@ -133,7 +134,7 @@ class Packer:
         if kind == DELTA:
             return DELTA, self._delta.compress(body)
         before = zstandard.ZstdCompressionDict(body, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-        self._delta = zstandard.ZstdCompressor(level=LEVEL, dict_data=before)
+        self._delta = zstandard.ZstdCompressor(level=LEVEL, dict_data=before, write_checksum=True)
         return WHOLE, self._plain.compress(body)
 
 

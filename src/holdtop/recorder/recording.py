@@ -116,9 +116,8 @@ class Recording:
         #: One sentence for each part that is not whole, with up to when it is good.
         self.damage: tuple[str, ...] = ()
         if number := self._segments.left_out:
-            self.damage = (
-                f"{path}: it is too large, {counted(number, 'older segment is', 'older segments are')} left out",
-            )
+            older = counted(number, "older segment is", "older segments are")
+            self.damage = (f"{path}: it is too large, {older} left out",)
         sides: dict[int, list[bytes]] = {}
         found: dict[int, Instant] = {}
         for name in self._segments.names:

@@ -99,7 +99,7 @@ class Ring:
         """In the last segment, while it has room and is of this format and box."""
         if self._old and self._has_room(self._old[-1]) and self._same(self._old[-1].name):
             last = self._old.pop()
-            self._fd = self._directory.open(last.name, os.O_RDWR | os.O_APPEND)
+            self._fd = self._directory.open(last.name, os.O_RDWR)
             self._name, self._count, self._size, self._packer = last.name, last.records, last.size, Packer()
 
     def _has_room(self, segment: _Segment) -> bool:
