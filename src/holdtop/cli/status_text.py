@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdtop.model.clock import since
-from holdtop.model.values import Flag, Payload, Process, Reading, Resource, Snapshot, Ticket
+from holdtop.model.values import Device, Flag, Payload, Process, Reading, Resource, Snapshot, Ticket
 from holdtop.render import bytes_text, clean, counted, duration_text
 
 _LABELS = {
@@ -37,10 +37,16 @@ _FURTHER = {
     "ttm_limit_bytes": "TTM limit",
     "ttm_pool_limit_bytes": "TTM pool limit",
 }
+_EVERY = {**_LABELS, **_FURTHER}
 _UNITS = {"percent": " %", "watts": " W", "celsius": " C", "mhz": " MHz"}
 _PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed")
 #: A value older than this many seconds is shown with its age.
 OLD = 3.0
+#: The same of a scan of descriptors, which rests between, and of what a hold says, which renews it every five seconds.
+OLD_SCAN = 15.0
+OLD_WORD = 15.0
+#: Users of a device that are named.
+MOST_USERS = 8
 #: Longest foreign text on a line, in characters.
 LONG = 200
 
@@ -58,10 +64,9 @@ class Text:
             yield f"  not the live box: {self.clean(root)}"
         for resource in snapshot.resources:
             yield from self._resource_rows(resource, snapshot)
-        yield f"device {self.clean(_device(snapshot))}"
-        for label, value in self._readings(snapshot):
-            yield f"  {label:<19}{value}"
-        yield f"  {'memory':<19}{', '.join(self._memory(snapshot))}"
+        for name, rows in self._devices(snapshot):
+            yield f"device {name}"
+            yield from (f"  {label:<19}{value}" for label, value in rows)
         yield f"containment from here: {', '.join(snapshot.containment)}"
         yield "flags" if snapshot.flags else "flags: none"
         for flag in snapshot.flags:
@@ -75,10 +80,9 @@ class Text:
             yield f"Not the live box: {self.clean(root)}."
         for resource in snapshot.resources:
             yield from self._resource_sentences(resource, snapshot)
-        yield f"Device: {self.clean(_device(snapshot))}."
-        for label, value in self._readings(snapshot):
-            yield f"{label}: {value}."
-        yield f"Device memory: {', '.join(self._memory(snapshot))}."
+        for name, rows in self._devices(snapshot):
+            yield f"Device: {name}."
+            yield from (f"{label[0].upper()}{label[1:]}: {value}." for label, value in rows)
         yield f"A hold from here has {', '.join(snapshot.containment)}."
         for flag in snapshot.flags:
             yield f"Flag {flag.severity} {self._flag(flag)}. Remedy: {self.clean(flag.remedy)}"
@@ -109,7 +113,7 @@ class Text:
         if holder is not None:
             yield f"  command {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"    {self._process(process)}"
+                yield f"    {self._process(process, _pool(snapshot))}"
         for ticket in resource.waiting:
             yield f"  {ticket.position:>3}. {self._who(ticket)}, waiting {_wait(ticket, snapshot)}"
         yield from (f"  {line}" for line in self._remarks(resource))
@@ -120,7 +124,7 @@ class Text:
         if holder is not None:
             yield f"{name} command: {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"{name} process: {self._process(process)}."
+                yield f"{name} process: {self._process(process, _pool(snapshot))}."
         for ticket in resource.waiting:
             yield f"{name} waiting at {ticket.position}: {self._who(ticket)}, for {_wait(ticket, snapshot)}."
         yield from (f"{name} {line}." for line in self._remarks(resource))
@@ -152,28 +156,57 @@ class Text:
         if holder.being_ended_by is not None:
             parts.append(f"being ended by {self.clean(holder.being_ended_by)}")
         if holder.payload is not None:
-            parts.append(_payload(holder.payload))
+            parts.append(_payload(holder.payload, snapshot))
         if holder.containment:
             parts.append(f"kept together by {self.clean(', '.join(holder.containment))}")
         return ", ".join(parts)
 
-    def _process(self, process: Process) -> str:
-        user = process.user or (f"uid {process.uid}" if process.uid is not None else "unknown user")
-        gtt = bytes_text(process.gtt_bytes, "unknown" if process.readable else "unknown (closed to this account)")
+    def _process(self, process: Process, pool: str) -> str:
+        unknown = "unknown" if process.readable else "unknown (closed to this account)"
+        held = _held(process.gtt_bytes, process.vram_bytes, pool, unknown)
         cpu = "" if process.cpu_percent is None else f", CPU {process.cpu_percent:.0f} %"
         source = ", as its hold says" if process.memory_source == "record" else ""
         return self.clean(
-            f"pid {process.pid}, parent {process.ppid}, {process.name}, state {process.state}, {user}{cpu}, "
-            f"RSS {bytes_text(process.rss_bytes)}, GTT {gtt}{source}, by {process.found_by}"
+            f"pid {process.pid}, parent {process.ppid}, {process.name}, state {process.state}, "
+            f"{_account(process)}{cpu}, RSS {bytes_text(process.rss_bytes)}, {held}{source}, by {process.found_by}"
         )
 
     def _command(self, words: tuple[str, ...]) -> str:
         return self.clean(" ".join(words)) or "unknown"
 
-    def _readings(self, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    def _devices(self, snapshot: Snapshot) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+        """The pool's card with the box's own readings, then what else there is."""
+        others = sorted(snapshot.devices, key=lambda device: device.pci_address != snapshot.device)
+        if snapshot.card is None:
+            yield "none", self._of_pool(snapshot, ())
+        for device in others:
+            users = snapshot.users.get(device.pci_address, ())
+            pool = f", programs get {device.pool.upper()}" if device.pool else ""
+            name = self.clean(f"{device.pci_address} ({device.kind}){pool}")
+            first = device.pci_address == snapshot.device
+            yield name, self._of_pool(snapshot, users) if first else self._of_other(device, snapshot.at, users)
+
+    def _of_pool(self, snapshot: Snapshot, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
         for name, reading in snapshot.readings.items():
             if name in _LABELS or reading.value:
-                yield {**_LABELS, **_FURTHER}[name], self._reading(name, reading, snapshot.at)
+                yield _EVERY[name], self._reading(name, reading, snapshot.at)
+        yield "memory", ", ".join(self._memory(snapshot))
+        yield from self._users(users)
+
+    def _of_other(self, device: Device, at: float, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
+        for name, reading in device.readings.items():
+            if reading.value is not None and device.resource == "gpu":  # an NPU's stand with the box's own
+                yield _EVERY[name], self._reading(name, reading, at)
+        yield from self._users(users)
+
+    def _users(self, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
+        """Largest first; who holds the device is among them."""
+        by_size = sorted(users, key=_on_device, reverse=True)
+        said = [f"{one.name} {one.pid} ({_account(one)}) {_size_on_device(one)}" for one in by_size[:MOST_USERS]]
+        if len(users) > MOST_USERS:
+            said.append(f"{len(users) - MOST_USERS} more")
+        if said:
+            yield "users", self.clean(", ".join(said))
 
     def _reading(self, name: str, reading: Reading, at: float) -> str:
         if reading.value is None:
@@ -188,6 +221,10 @@ class Text:
             if size or part in ("payload", "unattributed"):
                 yield f"{part} {bytes_text(size)}"
         yield f"headroom {bytes_text(memory.headroom_bytes)}"
+        if memory.unavailable:
+            yield f"unknown because {self.clean('; '.join(sorted({*memory.unavailable.values()})))}"
+        if memory.scanned_at is not None and (age := snapshot.at - memory.scanned_at) > OLD_SCAN:
+            yield f"descriptors last looked at {duration_text(age)} ago"
         if memory.unreadable_processes != 0:
             number = memory.unreadable_processes
             yield f"closed to this account: {'not known how many' if number is None else number}"
@@ -203,15 +240,44 @@ def amount(name: str, value: float) -> str:
     return bytes_text(value) if unit == "bytes" else f"{value:.4g}{_UNITS[unit]}"
 
 
-def _device(snapshot: Snapshot) -> str:
-    pool = snapshot.card.pool if snapshot.card else None
-    return (snapshot.device or "none") + (f", programs get {pool.upper()}" if pool else "")
+def _account(process: Process) -> str:
+    return process.user or (f"uid {process.uid}" if process.uid is not None else "unknown user")
 
 
-def _payload(payload: Payload) -> str:
-    source = ", as the hold says" if payload.source == "record" else ""
-    gtt, rss = bytes_text(payload.gtt_bytes), bytes_text(payload.rss_bytes)
-    return f"{counted(payload.process_count, 'process', 'processes')}, GTT {gtt}, RSS {rss}{source}"
+def _on_device(process: Process) -> int:
+    return sum(size or 0 for size in (process.gtt_bytes, process.vram_bytes, process.npu_bytes))
+
+
+def _size_on_device(process: Process) -> str:
+    unknown = None in (process.gtt_bytes, process.vram_bytes, process.npu_bytes)
+    size = _on_device(process)
+    return f"{'at least ' if unknown else ''}{bytes_text(size)}" if size or not unknown else "unknown"
+
+
+def _held(gtt: int | None, vram: int | None, pool: str, unknown: str = "unknown") -> str:
+    """Of the pool always, of the other kind where there is some."""
+    sizes = {"gtt": gtt, "vram": vram}
+    return ", ".join(
+        f"{kind.upper()} {bytes_text(size, unknown)}" for kind, size in sizes.items() if kind == pool or size
+    )
+
+
+def _payload(payload: Payload, snapshot: Snapshot) -> str:
+    held = _held(payload.gtt_bytes, payload.vram_bytes, _pool(snapshot))
+    rss = bytes_text(payload.rss_bytes)
+    return f"{counted(payload.process_count, 'process', 'processes')}, {held}, RSS {rss}{_quoted(payload, snapshot)}"
+
+
+def _quoted(payload: Payload, snapshot: Snapshot) -> str:
+    """That it is the hold's word, and how old that is; a hold renews it every few seconds."""
+    if payload.source == "read":
+        return ""
+    age = since(payload.said_at, snapshot.taken_at)
+    return ", as the hold says" if age is None or age < OLD_WORD else f", as the hold said {duration_text(age)} ago"
+
+
+def _pool(snapshot: Snapshot) -> str:
+    return (snapshot.card.pool if snapshot.card else None) or "gtt"
 
 
 def _wait(ticket: Ticket, snapshot: Snapshot) -> str:

@@ -135,14 +135,16 @@ def _payload(members: Mapping[int, FoundBy], record: Record | None, facts: Facts
         facts.process(pid, found_by, said.get(facts.forest.stats[pid].identity)) for pid, found_by in members.items()
     )
     root = record.root_pid if record and record.root_pid in members else next(iter(members), None)
+    quoted = any(process.memory_source == "record" for process in processes)
     return Payload(
         root_pid=root,
         process_count=len(processes),
         rss_bytes=total(process.rss_bytes for process in processes),
         gtt_bytes=total(process.gtt_bytes for process in processes),
         vram_bytes=total(process.vram_bytes for process in processes),
-        source="record" if any(process.memory_source == "record" for process in processes) else "read",
+        source="record" if quoted else "read",
         processes=processes,
+        said_at=record.at if record and quoted else None,
     )
 
 

@@ -127,6 +127,8 @@ class Payload:
     source: Literal["read", "record"]
     #: Parents before children; within one parent by pid.
     processes: tuple[Process, ...]
+    #: RFC 3339 of what the hold says, where that is quoted: a hold that was stopped says nothing newer.
+    said_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,10 @@ class Memory:
     unreadable_processes: int | None
     #: Held by processes that are neither payload, survivor nor stray: the screen, small users.
     other_bytes: int | None = None
+    #: Why a part is not known, by its name.
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    #: ``time.monotonic()`` of the end of the scan of descriptors that tells who holds what; ``None``: there was none.
+    scanned_at: float | None = field(default=None, compare=False)
     #: ``time.monotonic()`` of the first of the readings in a row by which much belongs to nobody.
     unowned_since: float | None = field(default=None, compare=False)
 
@@ -284,6 +290,8 @@ class Snapshot:
     #: Survivors and strays themselves, for the console to select and the operator to end.
     leftovers: tuple[Process, ...] = ()
     runners: tuple[Runner, ...] = ()
+    #: Who has a device open, by its PCI address, with what each holds there: members of payloads, too.
+    users: Mapping[str, tuple[Process, ...]] = field(default_factory=dict)
     #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
     roots: tuple[str, ...] = ()
 
