@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdtop.cli.status_devices import account, device_rows
 from holdtop.model.clock import since
-from holdtop.model.values import Flag, Payload, Process, Resource, Snapshot, Ticket
+from holdtop.model.values import Flag, Payload, Pool, Process, Resource, Snapshot, Ticket
 from holdtop.render import bytes_text, clean, counted, duration_text
 
 #: What a hold says is shown with its age when it is older than this many seconds: it is renewed every five.
@@ -78,7 +78,7 @@ class Text:
         if holder is not None:
             yield f"  command {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"    {self._process(process, _pool(snapshot))}"
+                yield f"    {self._process(process, snapshot.pool)}"
         for ticket in resource.waiting:
             yield f"  {ticket.position:>3}. {self._who(ticket)}, waiting {_wait(ticket, snapshot)}"
         yield from (f"  {line}" for line in self._remarks(resource))
@@ -89,7 +89,7 @@ class Text:
         if holder is not None:
             yield f"{name} command: {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"{name} process: {self._process(process, _pool(snapshot))}."
+                yield f"{name} process: {self._process(process, snapshot.pool)}."
         for ticket in resource.waiting:
             yield f"{name} waiting at {ticket.position}: {self._who(ticket)}, for {_wait(ticket, snapshot)}."
         yield from (f"{name} {line}." for line in self._remarks(resource))
@@ -126,9 +126,9 @@ class Text:
             parts.append(f"kept together by {self.clean(', '.join(holder.containment))}")
         return ", ".join(parts)
 
-    def _process(self, process: Process, pool: str) -> str:
+    def _process(self, process: Process, pool: Pool) -> str:
         unknown = "unknown" if process.readable else "unknown (closed to this account)"
-        held = _held(process.gtt_bytes, process.vram_bytes, pool, unknown)
+        held = _held(process, pool, unknown)
         cpu = "" if process.cpu_percent is None else f", CPU {process.cpu_percent:.0f} %"
         source = ", as its hold says" if process.memory_source == "record" else ""
         return self.clean(
@@ -144,16 +144,15 @@ class Text:
         return self.clean(f"{flag.kind}{f' ({where})' if where else ''}: {flag.text}")
 
 
-def _held(gtt: int | None, vram: int | None, pool: str, unknown: str = "unknown") -> str:
+def _held(of: Process | Payload, shown: Pool, unknown: str = "unknown") -> str:
     """Of the pool always, of the other kind where there is some."""
-    sizes = {"gtt": gtt, "vram": vram}
-    return ", ".join(
-        f"{kind.upper()} {bytes_text(size, unknown)}" for kind, size in sizes.items() if kind == pool or size
-    )
+    pools: tuple[Pool, ...] = ("gtt", "vram")
+    held = ((pool, of.held(pool)) for pool in pools)
+    return ", ".join(f"{pool.upper()} {bytes_text(size, unknown)}" for pool, size in held if pool == shown or size)
 
 
 def _payload(payload: Payload, snapshot: Snapshot) -> str:
-    held = _held(payload.gtt_bytes, payload.vram_bytes, _pool(snapshot))
+    held = _held(payload, snapshot.pool)
     rss = bytes_text(payload.rss_bytes)
     return f"{counted(payload.process_count, 'process', 'processes')}, {held}, RSS {rss}{_quoted(payload, snapshot)}"
 
@@ -164,10 +163,6 @@ def _quoted(payload: Payload, snapshot: Snapshot) -> str:
         return ""
     age = since(payload.said_at, snapshot.taken_at)
     return ", as the hold says" if age is None or age < OLD_WORD else f", as the hold said {duration_text(age)} ago"
-
-
-def _pool(snapshot: Snapshot) -> str:
-    return (snapshot.card.pool if snapshot.card else None) or "gtt"
 
 
 def _wait(ticket: Ticket, snapshot: Snapshot) -> str:

@@ -25,7 +25,7 @@ from holdtop.console.view.subject import (
     tickets,
 )
 from holdtop.console.view.tree import Node, nodes
-from holdtop.model.values import Flag, Process, Snapshot, Ticket
+from holdtop.model.values import Flag, Pool, Process, Snapshot, Ticket
 
 #: Lines of all event logs together that are kept, and of each other file.
 KEPT_LINES = 5000
@@ -99,6 +99,11 @@ class World:
         if self.snapshot is None:
             return []
         return [entry for entry in entries(self.snapshot) if entry_matches(entry, self.wanted)]
+
+    @property
+    def pool(self) -> Pool:
+        """Whose column the rows have: the device's memory."""
+        return self.snapshot.pool if self.snapshot else "gtt"
 
     def ghosts(self) -> set[str]:
         """Resources whose holder is dead."""
@@ -190,4 +195,4 @@ def _nodes(same: _Same, subject: Subject | None, wanted: str, folded: frozenset[
     members = processes(same.snapshot, subject)
     if wanted:
         members = tuple(process for process in members if _process_matches(process, wanted)) or members
-    return nodes(members, folded)
+    return nodes(members, folded, same.snapshot.pool)

@@ -13,6 +13,7 @@ from typing import Literal
 Severity = Literal["info", "warning", "critical"]
 ResourceState = Literal["free", "held", "ghost", "ending", "unknown"]
 TicketState = Literal["waiting", "running", "paused", "ending"]
+Pool = Literal["gtt", "vram"]
 FoundBy = Literal["cgroup", "descent", "session", "marker", "record", "device"]
 
 READING_NAMES = (
@@ -71,7 +72,7 @@ class Device:
     readings: Readings
 
     @property
-    def pool(self) -> Literal["gtt", "vram"] | None:
+    def pool(self) -> Pool | None:
         """What a program's memory comes from: of an APU the larger one, never both; ``None`` when not known.
 
         The driver hands out GTT there, unless the carve-out is as large or larger (amdgpu's apu_prefer_gtt).
@@ -113,6 +114,10 @@ class Process:
     cpu_seconds: float | None = field(default=None, compare=False)
     sampled_at: float | None = field(default=None, compare=False)
 
+    def held(self, pool: Pool) -> int | None:
+        """Bytes of that pool."""
+        return self.gtt_bytes if pool == "gtt" else self.vram_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:
@@ -129,6 +134,10 @@ class Payload:
     processes: tuple[Process, ...]
     #: RFC 3339 of what the hold says, where that is quoted: a hold that was stopped says nothing newer.
     said_at: str | None = None
+
+    def held(self, pool: Pool) -> int | None:
+        """Bytes of that pool, of all its processes."""
+        return self.gtt_bytes if pool == "gtt" else self.vram_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +308,8 @@ class Snapshot:
     def card(self) -> Device | None:
         """The card that ``readings`` are of."""
         return next((device for device in self.devices if device.pci_address == self.device), None)
+
+    @property
+    def pool(self) -> Pool:
+        """Where a payload's memory is looked for: of a card of which that is not known, or of none, in GTT."""
+        return (self.card.pool if self.card else None) or "gtt"

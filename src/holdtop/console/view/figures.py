@@ -64,7 +64,7 @@ _NO_TCTL = Gauge("GPU (no Tctl)", "GPUc", "gpu_celsius", "°C", low=20, high=110
 def gauges(snapshot: Snapshot) -> tuple[Gauge, ...]:
     """As many as ``GAUGES``: of the pool that counts, and of the GPU's temperature where Tctl is not known."""
     in_place: dict[str, Gauge] = {}
-    if snapshot.card and snapshot.card.pool == "vram":
+    if snapshot.pool == "vram":
         in_place["gtt_used_bytes"] = _VRAM
     tctl, gpu = (snapshot.readings.get(name, Reading()).value for name in ("tctl_celsius", "gpu_celsius"))
     if tctl is None and gpu is not None:
@@ -154,7 +154,7 @@ def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
 
 def other_pool(snapshot: Snapshot) -> str:
     """The pool that programs do not get, and that is never added to theirs; empty where it is not known."""
-    pool = "gtt" if snapshot.card and snapshot.card.pool == "vram" else "vram"
+    pool = "gtt" if snapshot.pool == "vram" else "vram"
     used, total = (snapshot.readings.get(f"{pool}_{of}_bytes", Reading()).value for of in ("used", "total"))
     if used is None or total is None:
         return ""

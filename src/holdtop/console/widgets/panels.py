@@ -94,7 +94,8 @@ class QueuePanel(Rows[Ticket | Entry]):
         if isinstance(item, Entry):
             return (entry_row(item, width, self.look.glyphs, selected=chosen),)
         ghost = item.position == 0 and item.resource in self.world.ghosts()
-        return (queue_row(item, now, width, self.look.glyphs, ghost=ghost, selected=chosen),)
+        pool = self.world.pool
+        return (queue_row(item, now, width, self.look.glyphs, pool=pool, ghost=ghost, selected=chosen),)
 
     def detail(self) -> str:
         resources = self.world.snapshot.resources if self.world.snapshot else ()
@@ -103,7 +104,7 @@ class QueuePanel(Rows[Ticket | Entry]):
         return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
 
     def head(self) -> Line | None:
-        return queue_head(self.size.width, self.look.glyphs) if self.items else None
+        return queue_head(self.size.width, self.look.glyphs, self.world.pool) if self.items else None
 
     def empty(self) -> Sequence[Line]:
         words = "No ticket matches the filter." if self.world.wanted else "Nobody holds, nobody waits."
@@ -132,7 +133,7 @@ class TreePanel(Rows[Node]):
         return tree_detail(snapshot, self.world.subject) if snapshot else ""
 
     def head(self) -> Line | None:
-        return tree_head(self.size.width, self.look.glyphs) if self.items else None
+        return tree_head(self.size.width, self.look.glyphs, self.world.pool) if self.items else None
 
     def empty(self) -> Sequence[Line]:
         if self.world.snapshot is None:
