@@ -215,3 +215,15 @@ def test_a_core_that_is_not_there_is_not_the_coldest() -> None:
     assert metrics.decode(bytes(made))["cpu_celsius"].value == 50.12
     made.temperature_core = type(made.temperature_core)()
     assert metrics.decode(bytes(made))["cpu_celsius"].why == "gpu_metrics does not report it"
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "why"),
+    [
+        (264, 104, "gpu_metrics is cut short: 104 of 264 bytes"),
+        (300, 304, "gpu_metrics says it has 300 bytes, not the 264 of its revision"),
+    ],
+)
+def test_a_wrong_size_is_told_from_a_table_that_is_cut(size: int, length: int, why: str) -> None:
+    data = size.to_bytes(2, "little") + bytes([3, 0]) + b"\1" * (length - 4)
+    assert {reading.why for reading in metrics.decode(data).values()} == {why}
