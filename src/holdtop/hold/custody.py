@@ -132,7 +132,15 @@ class Held:
         if self.held_seconds is None:
             self.held_seconds = time.monotonic() - self.at
         report, status = self.concerning(report), exit_status(report)
-        lost = receipt.write(self.queue, self.ticket.ticket, report, status, self.held_seconds, released)
+        lost = receipt.write(
+            self.queue,
+            self.ticket.ticket,
+            report,
+            released=released,
+            status=status,
+            waited_seconds=self.at - self.ticket.at,
+            held_seconds=self.held_seconds,
+        )
         self.unwritten = lost or self.unwritten
 
     def release(self, report: Report, status: int, say: Callable[[str], None]) -> None:

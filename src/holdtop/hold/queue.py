@@ -18,7 +18,7 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, Dir, Untrusted, is_in_place, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
-from holdtop.lean import dataclass
+from holdtop.lean import dataclass, field
 
 LOCK = ".lock"
 SEQUENCE = ".sequence"
@@ -105,6 +105,8 @@ class OwnTicket:
     #: Ids with lower numbers, those of the running and the dead included, nearest last: no number is given twice and
     #: none below another, so the queue is listed once in a waiter's life.
     before: list[str]
+    #: ``time.monotonic()`` of the queueing.
+    at: float = field(default_factory=time.monotonic)
 
     def present(self) -> bool:
         """False once somebody removed it: evicted while waiting, a stop while running."""

@@ -59,7 +59,7 @@ def forget(queue: Dir, ghost: TicketFile, left: Leftovers) -> None:
     record.remove(queue, ghost.id)
     stop.withdraw(queue, ghost.id)
     report = Report(End("recovered", None), None, left.fates, left.left, suspects=None)
-    receipt.write(queue, ghost, report, status=None, held_seconds=None, released=True)
+    receipt.write(queue, ghost, report, released=True)
 
 
 def run_mark(ticket: TicketFile) -> str:

@@ -101,8 +101,8 @@ class MemoryUse:
     resource: str
     pool: str
     before_bytes: int | None
-    #: The most that the members were seen with together, or by which the level rose: what a container's engine
-    #: starts for the payload is no member, and a member may be short between two looks.
+    #: The most that the members were seen with together; where they showed nothing, by how much the level rose: what a
+    #: container's engine starts for the payload is no member.
     peak_bytes: int | None
     after_bytes: int | None
     #: ``back``: no more in use than before, or all of it is somebody's; ``falling``: not yet; ``left``: with no owner
@@ -110,6 +110,8 @@ class MemoryUse:
     state: Literal["back", "falling", "left", "unknown"]
     #: Why it is unknown; empty otherwise.
     why: str = ""
+    #: What the peak is of; a level's rise has strays in it. ``None`` without a peak.
+    peak_source: Literal["payload", "level"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
