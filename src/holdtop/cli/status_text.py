@@ -173,5 +173,6 @@ def _wait(ticket: Ticket, snapshot: Snapshot) -> str:
         said.append(f"expected in {duration_text(low)} to {duration_text(high)}")
     if fit := ticket.will_it_fit:
         answer = {True: "fits", False: "does not fit", None: "may or may not fit"}[fit.fits]
-        said.append(f"had {bytes_text(fit.need_bytes)} at most so far, which {answer}")
+        had = "had" if fit.need_source != "level" else "with others, perhaps, had"
+        said.append(f"{had} {bytes_text(fit.need_bytes)} at most so far, which {answer}")
     return ", ".join(said)

@@ -9,8 +9,9 @@ from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
 from holdtop.model.history import foretell
 from holdtop.model.memory import ledger, pool_card
+from holdtop.model.past import Archive
 from holdtop.model.raw import Raw
-from holdtop.model.resources import Seen, see
+from holdtop.model.resources import Seen, pids_of, see
 from holdtop.model.scene import Scene, Stray, Survivors
 from holdtop.model.values import READING_NAMES, Device, Reading, Readings, Snapshot
 
@@ -38,7 +39,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         devices=raw.devices,
         memory=memory,
         containment=raw.containment,
-        resources=tuple(foretell(one.resource, one.resource.receipts, memory, raw.taken_at) for one in seen),
+        resources=tuple(foretell(one.resource, Archive(one.resource.receipts), memory, raw.taken_at) for one in seen),
         flags=judge(scene),
         leftovers=tuple(leftovers),
         users={device.pci_address: tuple(facts.users(device)) for device in raw.devices},
@@ -49,11 +50,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
 def wanted(raw: Raw) -> frozenset[tuple[int, int]]:
     """The (pid, start ticks) of all processes that a snapshot of this would show."""
     facts = Facts.of(raw, None)
-    seen = [see(look, facts) for look in raw.looks]
-    pids = {pid for one in seen for pid in one.payload} | set(facts.held)
-    shells = [one for one in seen if one.resource.holder and one.resource.holder.kind == "shell"]
-    pids |= {pid for one in shells for pid in one.own}  # a hold of ours says itself what it is
-    pids |= {process.pid for left in _survivors(facts, seen) for process in left.processes}
+    pids = set(facts.held).union(*(pids_of(look, facts) for look in raw.looks))
     return frozenset(facts.forest.stats[pid].identity for pid in pids)
 
 

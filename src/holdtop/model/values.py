@@ -145,6 +145,8 @@ class WillItFit:
     need_bytes: int
     headroom_bytes: int | None
     fits: bool | None
+    #: What the need is of: the payloads themselves, or all that the device's level rose by, strays included.
+    need_source: Literal["payload", "level"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
