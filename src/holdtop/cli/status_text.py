@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdtop.model.clock import since
-from holdtop.model.values import Flag, Payload, Process, Reading, Resource, Snapshot, Ticket
+from holdtop.model.values import Flag, Payload, Process, Reading, Resource, Runner, Snapshot, Ticket
 from holdtop.render import bytes_text, clean, counted, duration_text
 
 _LABELS = {
@@ -63,6 +63,7 @@ class Text:
             yield f"  {label:<19}{value}"
         yield f"  {'memory':<19}{', '.join(self._memory(snapshot))}"
         yield f"containment from here: {', '.join(snapshot.containment)}"
+        yield from (self.clean(f"runner {line}") for line in _runners(snapshot))
         yield "flags" if snapshot.flags else "flags: none"
         for flag in snapshot.flags:
             yield f"  {flag.severity.upper():<9}{self._flag(flag)}"
@@ -80,6 +81,7 @@ class Text:
             yield f"{label}: {value}."
         yield f"Device memory: {', '.join(self._memory(snapshot))}."
         yield f"A hold from here has {', '.join(snapshot.containment)}."
+        yield from (self.clean(f"Runner {line}.") for line in _runners(snapshot))
         for flag in snapshot.flags:
             yield f"Flag {flag.severity} {self._flag(flag)}. Remedy: {self.clean(flag.remedy)}"
         if not snapshot.flags:
@@ -96,7 +98,7 @@ class Text:
             for problem in resource.problems:
                 yield f"{resource.name}: {self.clean(problem)}"
         for flag in snapshot.flags:
-            where = " ".join(filter(None, (flag.resource, flag.ticket, *map(str, flag.pids))))
+            where = " ".join(filter(None, (flag.resource, flag.ticket, *map(str, flag.pids), flag.about)))
             yield f"flag {flag.severity} {flag.kind} {self.clean(where)}".rstrip()
 
     def clean(self, text: str) -> str:
@@ -206,6 +208,25 @@ def amount(name: str, value: float) -> str:
 def _device(snapshot: Snapshot) -> str:
     pool = snapshot.card.pool if snapshot.card else None
     return (snapshot.device or "none") + (f", programs get {pool.upper()}" if pool else "")
+
+
+def _runners(snapshot: Snapshot) -> Iterator[str]:
+    """Nothing where it is known that there is none."""
+    for runner in snapshot.runners:
+        yield f"{runner.unit}: {_runner(runner)}"
+    if snapshot.runners_why is not None:
+        yield f"unknown: {snapshot.runners_why}"
+
+
+def _runner(runner: Runner) -> str:
+    if runner.why is not None:
+        return f"unknown: {runner.why}"
+    since = f" since {runner.since}" if runner.since else ""
+    limits = (("MemoryHigh", runner.memory_high_bytes), ("MemoryMax", runner.memory_max_bytes))
+    said = ", ".join(f"{name} {bytes_text(size, 'not set')}" for name, size in limits)
+    restarts = counted(runner.restarts or 0, "restart", "restarts")
+    guarded = "guarded" if runner.guarded else "not guarded"
+    return f"{runner.active_state} ({runner.sub_state}){since}, {restarts}, {guarded}, {said}"
 
 
 def _payload(payload: Payload) -> str:

@@ -40,6 +40,8 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         resources=tuple(foretell(one.resource, one.resource.receipts, memory, raw.taken_at) for one in seen),
         flags=judge(scene),
         leftovers=(*(process for left in survivors for process in left.processes), *strays),
+        runners=raw.runners.units,
+        runners_why=raw.runners.why,
         roots=raw.roots,
     )
 
@@ -59,7 +61,7 @@ def _readings(raw: Raw, device: Device | None) -> Readings:
     """Every name of the schema: the pool's card, the NPU, the box's own, and a reason for what none has."""
     npu = next((one.readings for one in raw.devices if one.resource == "npu"), {})
     merged = {**raw.host_readings, **(device.readings if device else {}), **npu}
-    missing = Reading(why="this card has no such reading" if device else raw.no_card_why)
+    missing = Reading(why="this card has no such reading") if device else raw.no_card
     return {name: merged.get(name, missing) for name in READING_NAMES}
 
 

@@ -16,7 +16,7 @@ _LABEL = re.compile(r"([a-z]+[0-9]+)_label")
 
 def channel(chips: str, names: Collection[str], files: Collection[str], plausible: Range, scale: int) -> Reading:
     """The first of the files that gives a value, in a chip of that name; ``chips`` is the directory of ``hwmonN``."""
-    found = Reading(why=f"no sensor chip {' or '.join(names)}", source=chips)
+    found = Reading(why=f"no sensor chip {' or '.join(names)}", source=chips, cause="no-chip")
     for chip in _named(chips, names):
         for file in files:
             found = number(os.path.join(chip, file), plausible, scale)
