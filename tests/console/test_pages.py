@@ -15,7 +15,7 @@ from holdtop.console.keys import KEYS, PAGES
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.view.glyphs import ASCII
 from holdtop.console.view.subject import TicketKey
-from holdtop.model.values import Runner, Snapshot
+from holdtop.model.values import Finding, Runner, Snapshot
 from tests.console.boxes import BUSY, EVIL, GIB, hostile
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import FakeOperator, console
@@ -191,12 +191,12 @@ def test_the_audit_is_read_only_while_it_is_shown(on_screen: OnScreen) -> None:
 
 
 def test_runners_that_nobody_looked_for_are_not_said_to_be_absent(on_screen: OnScreen) -> None:
-    app = console(BOX)
+    app = console(replace(BOX, runners_why="nobody looked"))
 
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("5")
         shown = text_of(app)
-        assert "Nothing is known of CI runners" in shown
+        assert "Nothing is known of CI runners on this box: nobody looked" in shown
         assert "That does not mean that there are none" in shown
 
     on_screen(app, (120, 40), script)
@@ -211,6 +211,38 @@ def test_a_runner_in_trouble(on_screen: OnScreen) -> None:
         assert "✖ ci-runner.service" in shown
         assert "failed/failed offline · restarts 7" in shown
         assert "it does not restart" in shown
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_runner_shows_its_remedy_its_limits_or_why_nothing_is_known(on_screen: OnScreen) -> None:
+    mend = Finding("restart", "it does not restart", "it stays dead", "holdtop runner install --name a")
+    well = Runner("b.service", "active", "running", "success", 0, "continue", "always", "mixed", "unknown", ())
+    runners = (
+        replace(RUNNER, findings=(mend,), since="2030-01-02T02:04:05+00:00"),
+        replace(well, memory_high_bytes=9 * GIB, memory_max_bytes=10 * GIB, up=True, guarded=True),
+        replace(well, unit="c.service", active_state="unknown", why="the bus is silent"),
+    )
+    app = console(replace(BOX, runners=runners))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        shown = text_of(app)
+        assert "failed/failed 1h00m offline" in shown
+        assert "holdtop runner install --name a" in shown
+        assert "OOM continue, Restart always, Kill mixed" in shown
+        assert "slowed from 9.0G on, at most 10.0G; its manager: system" in shown
+        assert "the bus is silent" in shown
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_box_without_runners_says_so(on_screen: OnScreen) -> None:
+    app = console(BOX)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        assert "No CI runner of holdtop's is installed" in text_of(app)
 
     on_screen(app, (120, 40), script)
 

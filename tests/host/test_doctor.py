@@ -367,4 +367,4 @@ def test_devices_that_one_of_both_does_not_see() -> None:
 
 
 def test_every_section_is_listed_once() -> None:
-    assert list(SECTIONS) == ["devices", "readings", "memory", "second opinion", "box", "state"]
+    assert list(SECTIONS) == ["devices", "readings", "memory", "second opinion", "box", "state", "runners"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdtop.cli.status_devices import account, device_rows
 from holdtop.model.clock import since
-from holdtop.model.values import Flag, Payload, Pool, Process, Resource, Snapshot, Ticket
+from holdtop.model.values import Flag, Payload, Pool, Process, Resource, Runner, Snapshot, Ticket
 from holdtop.render import bytes_text, clean, counted, duration_text
 
 #: What a hold says is shown with its age when it is older than this many seconds: it is renewed every five.
@@ -33,6 +33,7 @@ class Text:
             yield self.clean(f"device {name}")
             yield from (f"  {label:<19}{self.clean(value)}" for label, value in rows)
         yield f"containment from here: {', '.join(snapshot.containment)}"
+        yield from (self.clean(f"runner {line}") for line in _runners(snapshot))
         yield "flags" if snapshot.flags else "flags: none"
         for flag in snapshot.flags:
             yield f"  {flag.severity.upper():<9}{self._flag(flag)}"
@@ -49,6 +50,7 @@ class Text:
             yield self.clean(f"Device: {name}.")
             yield from (f"{label[0].upper()}{label[1:]}: {self.clean(value)}." for label, value in rows)
         yield f"A hold from here has {', '.join(snapshot.containment)}."
+        yield from (self.clean(f"Runner {line}.") for line in _runners(snapshot))
         for flag in snapshot.flags:
             yield f"Flag {flag.severity} {self._flag(flag)}. Remedy: {self.clean(flag.remedy)}"
         if not snapshot.flags:
@@ -65,7 +67,7 @@ class Text:
             for problem in resource.problems:
                 yield f"{resource.name}: {self.clean(problem)}"
         for flag in snapshot.flags:
-            where = " ".join(filter(None, (flag.resource, flag.ticket, *map(str, flag.pids))))
+            where = " ".join(filter(None, (flag.resource, flag.ticket, *map(str, flag.pids), flag.about)))
             yield f"flag {flag.severity} {flag.kind} {self.clean(where)}".rstrip()
 
     def clean(self, text: str) -> str:
@@ -163,6 +165,25 @@ def _quoted(payload: Payload, snapshot: Snapshot) -> str:
         return ""
     age = since(payload.said_at, snapshot.taken_at)
     return ", as the hold says" if age is None or age < OLD_WORD else f", as the hold said {duration_text(age)} ago"
+
+
+def _runners(snapshot: Snapshot) -> Iterator[str]:
+    """Nothing where it is known that there is none."""
+    for runner in snapshot.runners:
+        yield f"{runner.unit}: {_runner(runner)}"
+    if snapshot.runners_why is not None:
+        yield f"unknown: {snapshot.runners_why}"
+
+
+def _runner(runner: Runner) -> str:
+    if runner.why is not None:
+        return f"unknown: {runner.why}"
+    since = f" since {runner.since}" if runner.since else ""
+    limits = (("MemoryHigh", runner.memory_high_bytes), ("MemoryMax", runner.memory_max_bytes))
+    said = ", ".join(f"{name} {bytes_text(size, 'not set')}" for name, size in limits)
+    restarts = counted(runner.restarts or 0, "restart", "restarts")
+    guarded = "guarded" if runner.guarded else "not guarded"
+    return f"{runner.active_state} ({runner.sub_state}){since}, {restarts}, {guarded}, {said}"
 
 
 def _wait(ticket: Ticket, snapshot: Snapshot) -> str:

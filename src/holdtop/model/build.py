@@ -43,6 +43,8 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         flags=judge(scene),
         leftovers=tuple(leftovers),
         users={device.pci_address: tuple(facts.users(device)) for device in raw.devices},
+        runners=raw.runners.units,
+        runners_why=raw.runners.why,
         roots=raw.roots,
     )
 
@@ -58,7 +60,7 @@ def _readings(raw: Raw, device: Device | None) -> Readings:
     """Every name of the schema: the pool's card, the NPU, the box's own, and a reason for what none has."""
     npu = next((one.readings for one in raw.devices if one.resource == "npu"), {})
     merged = {**raw.host_readings, **(device.readings if device else {}), **npu}
-    missing = Reading(why="this card has no such reading" if device else raw.no_card_why)
+    missing = Reading(why="this card has no such reading") if device else raw.no_card
     return {name: merged.get(name, missing) for name in READING_NAMES}
 
 

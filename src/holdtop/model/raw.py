@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdtop.hold.view import QueueView
-from holdtop.model.values import Device, Reading
+from holdtop.model.values import Device, Finding, Reading, Runner
 
 MIB = 1024**2
+NO_CARD = Reading(why="no AMD GPU was found")
 #: How the name of a device begins whose PCI address is not known.
 NAMELESS = "unknown-"
 
@@ -159,6 +160,15 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
+class Runners:
+    """The units of CI runners on this box."""
+
+    units: tuple[Runner, ...] = ()
+    #: Why they could not be looked for; ``None``: ``units`` are all that there are.
+    why: str | None = "nobody looked for runners"
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """From when on something is worth a flag."""
 
@@ -196,8 +206,8 @@ class Raw:
     uses: Uses | None = None
     #: Why there is no scan of descriptors, or no newer one.
     uses_why: str | None = None
-    #: Why there is no card, when there is none.
-    no_card_why: str = "no AMD GPU was found"
+    #: Of each sensor that a card would have, when there is none.
+    no_card: Reading = NO_CARD
     #: By (pid, start ticks).
     details: Mapping[tuple[int, int], Details] = field(default_factory=dict)
     #: User names by uid.
@@ -205,3 +215,6 @@ class Raw:
     containment: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     limits: Limits = Limits()
+    runners: Runners = Runners()
+    #: What is wrong with the state as ``holdtop state check`` sees it.
+    state: tuple[Finding, ...] = ()

@@ -48,9 +48,10 @@ def flag(
     resource: str | None = None,
     ticket: str | None = None,
     pids: tuple[int, ...] = (),
+    about: str | None = None,
 ) -> Flag:
     """A flag; ``build`` fills in since when it stands."""
-    return Flag(kind, severity, resource, ticket, pids, "", text, remedy)
+    return Flag(kind, severity, resource, ticket, pids, "", text, remedy, about)
 
 
 def command(verb: str, view: QueueView | None, target: str = "", reason: str = "REASON") -> str:

@@ -10,7 +10,7 @@ from holdtop.model.values import Device, Memory, Readings, Snapshot
 
 SCHEMA = 1
 #: Fields that are for the next look or for the console, not for readers.
-_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "scanned_at", "receipts"})
+_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "scanned_at", "receipts", "findings"})
 
 
 def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
@@ -28,6 +28,7 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
         "flags": _plain(snapshot.flags),
         "leftovers": _plain(snapshot.leftovers),
         "runners": _plain(snapshot.runners),
+        "runners_why": snapshot.runners_why,
         "roots": list(snapshot.roots),
     }
 

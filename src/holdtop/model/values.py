@@ -43,6 +43,11 @@ READING_NAMES = (
 )
 
 
+#: ``pending``: the read has not come back, or not begun. ``no-chip``: no sensor chip of that name.
+#: ``no-psi``: this kernel has no pressure information.
+Cause = Literal["pending", "no-chip", "no-psi"]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One value of one sensor.
@@ -56,6 +61,8 @@ class Reading:
     source: str | None = None
     #: ``time.monotonic()`` seconds at which the read *finished*; ``None`` when never read.
     at: float | None = None
+    #: ``why`` for programs; ``None`` where nobody decides by it.
+    cause: Cause | None = None
 
 
 Readings = Mapping[str, Reading]
@@ -237,6 +244,8 @@ class Flag:
     since: str
     text: str
     remedy: str
+    #: What it is about where that is neither a ticket nor a process: a unit, a path.
+    about: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,17 +274,50 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Something is wrong with the set-up of the box, and can be mended. Its texts may be foreign."""
+
+    #: One stable word for programs, as ``no-tctl``: by it alone anything is decided.
+    kind: str
+    #: What was seen, in one clause.
+    what: str
+    #: What is lost by it.
+    why: str
+    #: The exact command, or what to boot with or to install where there is no command for it.
+    remedy: str
+    #: The unit, path, account or process that it is about; empty where it is the box.
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Runner:
+    """The unit of a CI runner as its service manager says it; what it does not say is ``unknown`` or ``None``."""
+
     unit: str
     active_state: str
     sub_state: str
     result: str
+    #: By the manager itself, since somebody last started it.
     restarts: int | None
     oom_policy: str | None
     restart: str | None
     kill_mode: str | None
     registration: Literal["online", "offline", "unknown"]
     problems: tuple[str, ...]
+    #: ``system``, or the account whose own manager it is of.
+    manager: str = "system"
+    #: RFC 3339: since when it is in this state.
+    since: str | None = None
+    #: ``None`` also where no limit is set.
+    memory_high_bytes: int | None = None
+    memory_max_bytes: int | None = None
+    #: Whether it takes jobs, and whether all is in force that keeps it alive; ``None``: could not look.
+    up: bool | None = None
+    guarded: bool | None = None
+    #: Why it could not be looked at; ``None``: it was.
+    why: str | None = None
+    #: What ``problems`` says in words.
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +345,8 @@ class Snapshot:
     runners: tuple[Runner, ...] = ()
     #: Who has a device open, by its PCI address, with what each holds there: members of payloads, too.
     users: Mapping[str, tuple[Process, ...]] = field(default_factory=dict)
+    #: Why it is not known which runners there are, or how they are now; what is in ``runners`` is old then.
+    runners_why: str | None = None
     #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
     roots: tuple[str, ...] = ()
 

@@ -19,7 +19,7 @@ def channel(chips: str, names: Collection[str], files: Collection[str], plausibl
 
     ``chips`` is the directory of ``hwmonN``, or one of these itself.
     """
-    found = Reading(why=f"no sensor chip {' or '.join(names)}", source=chips)
+    found = Reading(why=f"no sensor chip {' or '.join(names)}", source=chips, cause="no-chip")
     for chip in _named(chips, names):
         for file in files:
             found = number(os.path.join(chip, file), plausible, scale)

@@ -22,6 +22,7 @@ class FlagKey:
     resource: str | None
     ticket: str | None
     pids: tuple[int, ...]
+    about: str | None = None
 
 
 Subject = TicketKey | FlagKey
@@ -46,7 +47,7 @@ def entry_key(entry: Entry) -> TicketKey:
 
 
 def flag_key(flag: Flag) -> FlagKey:
-    return FlagKey(flag.kind, flag.resource, flag.ticket, flag.pids)
+    return FlagKey(flag.kind, flag.resource, flag.ticket, flag.pids, flag.about)
 
 
 def tickets(snapshot: Snapshot) -> Iterator[Ticket]:

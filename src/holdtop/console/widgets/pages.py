@@ -13,8 +13,8 @@ from holdtop.console.events import LogLine
 from holdtop.console.view import acts
 from holdtop.console.view.acts import Deed, act_rows, chain_line, chain_words, deeds
 from holdtop.console.view.receipts import of_lane, receipt_head, receipt_row, receipts, summary
-from holdtop.console.view.runners import NOTHING_KNOWN, runner_rows
 from holdtop.console.view.runners import ROWS as RUNNER_ROWS
+from holdtop.console.view.runners import empty_words, runner_rows
 from holdtop.console.view.subject import find_resource
 from holdtop.console.view.tabs import Tab, tab_at, tab_line
 from holdtop.console.view.text import Line, Span, line, title, wrapped
@@ -172,10 +172,12 @@ class RunnerPanel(Rows[Runner]):
         return item.unit
 
     def draw(self, item: Runner, width: int, selected: bool) -> Sequence[Line]:
-        return runner_rows(item, width, self.look.glyphs, selected=selected and self.has_focus)
+        now = self.world.snapshot.taken_at if self.world.snapshot else ""
+        return runner_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
 
     def empty(self) -> Sequence[Line]:
-        return [part for words in NOTHING_KNOWN for part in wrapped(words, self.size.width, self.look.glyphs)]
+        words = empty_words(self.world.snapshot)
+        return [part for said in words for part in wrapped(said, self.size.width, self.look.glyphs)]
 
 
 def behind(look: Look, world: World) -> tuple[Rows[Any], ...]:
