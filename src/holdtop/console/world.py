@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -30,6 +30,8 @@ from holdtop.model.values import Flag, Process, Snapshot, Ticket
 #: Lines of all event logs together that are kept, and of each other file.
 KEPT_LINES = 5000
 KEPT_OF_FILE = 2000
+#: A process: its pid and its start in ticks.
+Identity = tuple[int, int]
 
 
 @dataclass
@@ -62,6 +64,8 @@ class World:
     only: bool = False
     acts: Acts | None = None
     folded: frozenset[int] = frozenset()
+    #: Survivors and strays that the next act means: (pid, start ticks).
+    marked: frozenset[Identity] = frozenset()
     #: Seconds without a snapshot, once that is worth saying.
     silent_for: float | None = None
     #: Themes that could not be loaded, logs that could not be read: said in the footer and in the help.
@@ -73,6 +77,7 @@ class World:
         self._note_moves(snapshot)
         self.snapshot = snapshot
         self.history.add(snapshot)
+        self.marked &= {(process.pid, process.start_ticks) for process in snapshot.leftovers}
         if first or (self.subject is None and not self.wanted):
             self.subject = worst(snapshot)
 
@@ -114,6 +119,17 @@ class World:
         if self.snapshot is None:
             return []
         return _nodes(_Same(self.snapshot), self.subject, self.wanted, self.folded)
+
+    def mark(self, pids: Collection[int]) -> bool:
+        """Mark the survivors and strays among these, or unmark them where all are marked. False: there is none."""
+        left = self.snapshot.leftovers if self.snapshot else ()
+        meant = {(process.pid, process.start_ticks) for process in left if process.pid in pids}
+        self.marked = self.marked - meant if meant <= self.marked else self.marked | meant
+        return bool(meant)
+
+    def marks(self, pids: Collection[int]) -> bool:
+        """Whether all of these are marked."""
+        return bool(pids) and {*pids} <= {pid for pid, _ in self.marked}
 
     def filter(self, wanted: str) -> None:
         """Show only what contains ``wanted``. What is hidden by it is no longer what the keys act on."""

@@ -16,13 +16,14 @@ _HINTS = {"kill": "ends it", "evict": "takes it out of the queue", "recover": "f
 
 
 def flag_rows(
-    flag: Flag, now: str, width: int, glyphs: Glyphs, keys: Mapping[str, str], *, selected: bool
+    flag: Flag, now: str, width: int, glyphs: Glyphs, keys: Mapping[str, str], *, selected: bool, marked: bool = False
 ) -> tuple[Line, Line]:
     """``keys``: which key calls an act; the selected flag says so beside the command."""
     since = seconds_until(now, flag.since)
     where = " ".join(filter(None, (flag.resource, short_id(flag.ticket) if flag.ticket else None)))
     head = [
-        Span(f" {glyphs.severity[flag.severity]} ", flag.severity, True),
+        Span(glyphs.mark if marked else " ", "accent", True),
+        Span(f"{glyphs.severity[flag.severity]} ", flag.severity, True),
         Span(f"{glyphs.clean(flag.kind, 24)} ", flag.severity, True),
         Span(f"{glyphs.clean(where, 40)} ", "accent"),
         Span(f"{coarse(since)} " if since is not None else "", "muted"),

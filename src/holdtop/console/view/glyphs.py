@@ -35,6 +35,7 @@ class Glyphs:
     last_branch: str
     through: str
     folded: str
+    mark: str
 
     def clean(self, text: str, limit: int | None = None) -> str:
         return clean(text, limit, ascii_only=self.ascii)
@@ -78,6 +79,7 @@ UNICODE = Glyphs(
     last_branch="└─",
     through="│ ",
     folded="▸",
+    mark="◆",
 )
 
 ASCII = Glyphs(
@@ -109,6 +111,7 @@ ASCII = Glyphs(
     last_branch="`-",
     through="| ",
     folded="+",
+    mark="@",
 )
 
 

@@ -97,7 +97,7 @@ def tree_head(width: int, glyphs: Glyphs) -> Line:
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
-def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool, marked: bool = False) -> Line:
     process, wide = node.process, width >= WIDE
     size_text, size = (bytes_text, 9) if wide else (short_bytes, 6)
     user = process.user or ("?" if process.uid is None else str(process.uid))
@@ -106,7 +106,8 @@ def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: boo
     weak = process.found_by in ("marker", "device", "record")
     stuck = process.state in ("D", "Z")
     spans = [
-        Span(f" {process.pid:>7} "),
+        Span(glyphs.mark if marked else " ", "accent", True),
+        Span(f"{process.pid:>7} "),
         Span(glyphs.column(user, 6) + " ", "muted"),
         Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
         Span(f"{coarse(process_age(process.start_ticks, at)):>5} {cpu:>5} "),

@@ -21,6 +21,7 @@ from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.widgets.rows import Rows
 from holdtop.console.world import World
 from holdtop.model.values import Flag, Snapshot, Ticket
+from holdtop.render import counted
 
 
 class Shown(Panel):
@@ -125,7 +126,8 @@ class TreePanel(Rows[Node]):
 
     def draw(self, item: Node, width: int, selected: bool) -> Sequence[Line]:
         at = self.world.snapshot.at if self.world.snapshot else 0.0
-        return (tree_row(item, at, width, self.look.glyphs, selected=selected and self.has_focus),)
+        marked, chosen = self.world.marks([item.process.pid]), selected and self.has_focus
+        return (tree_row(item, at, width, self.look.glyphs, selected=chosen, marked=marked),)
 
     def detail(self) -> str:
         snapshot = self.world.snapshot
@@ -164,9 +166,12 @@ class FlagPanel(Rows[Flag]):
     def draw(self, item: Flag, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
         chosen = selected and self.key_of(item) == self.world.subject
-        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen)
+        marked = self.world.marks(item.pids)
+        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen, marked=marked)
 
     def detail(self) -> str:
+        if marked := self.world.marked:
+            return f"{counted(len(marked), 'process', 'processes')} marked, {self._keys['kill']} ends all of them"
         return "worst first" if self.items else ""
 
     def empty(self) -> Sequence[Line]:
