@@ -135,6 +135,6 @@ def test_two_marked_leftovers_end_in_one_dialog(
     living = {stat.pid for stat in no_leftovers()}
     assert not {pid_of(b"notebook"), pid_of(b"evaluate")} & living
     assert len(living) > 10
-    os.write(screen.master, b"\rq")
+    _terminate(screen)
     screen.until(lambda: screen.process.poll() is not None)
     screen.until(lambda: not no_leftovers() and not list(tmp_path.iterdir()))
