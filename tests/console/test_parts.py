@@ -20,12 +20,13 @@ from holdtop.console.view.flags import flag_rows
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
 from holdtop.console.view.memory import memory_lines, parts
 from holdtop.console.view.queue import queue_row
+from holdtop.console.view.resources import resource_lines
 from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.console.world import World
 from holdtop.errors import ConfigError
-from holdtop.model.values import Memory
-from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, TREE, process, resource
+from holdtop.model.values import Memory, Severity
+from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, NOW, TREE, process, resource
 
 DEMANDS = st.builds(
     Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
@@ -63,6 +64,24 @@ def test_all_panels_are_there_from_80x24_on(size: tuple[int, int]) -> None:
     assert set(DROPPED_FIRST) < set(arrange(*size, Demand(2, 4, 6, 6)))
 
 
+@given(st.integers(80, 220), st.integers(24, 70), DEMANDS.filter(lambda demand: 0 < demand.resources < 3))
+def test_four_of_the_queue_and_one_event_are_seen_from_80x24_on(width: int, height: int, demand: Demand) -> None:
+    boxes = arrange(width, height, demand)
+    assert boxes["queue"].height - 2 >= min(4, demand.queue)
+    assert boxes["events"].height - 1 >= 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/srv/a/very/long/path/of/a/state/directory", "'/srv/a path with/ blanks and more of it'"]
+)
+def test_the_place_of_the_state_does_not_eat_the_remedy(path: str) -> None:
+    flag = replace(FLAGS[0], remedy=f"holdtop kill --pid 3977 --state-dir {path} --reason REASON")
+    for width, shown in ((80, "--state-dir … --reason REASON"), (160, f"--state-dir {path} --reason REASON")):
+        _, row = flag_rows(flag, NOW, width, UNICODE, {"kill": "k"}, selected=True)
+        assert "".join(span.text for span in row.spans).endswith(shown)
+        assert width_of(row.spans) <= width
+
+
 # Themes
 
 
@@ -70,6 +89,10 @@ def test_the_packaged_themes_are_valid() -> None:
     loaded = themes.load([themes.packaged()])
     assert loaded.failed == ()
     assert {"dark", "light", "high-contrast", "color-blind", "ansi"} <= set(loaded.loaded)
+    for theme in loaded.loaded.values():  # what means another thing looks otherwise
+        meanings = [theme.colors[name] for name in ("ok", "info", "warning", "critical", "unattributed", "held")]
+        assert len({*meanings}) >= len(meanings) - 1, theme.name
+        assert len({theme.colors[name] for name in ("warning", "critical", "unattributed")}) == 3
     assert loaded.loaded["ansi"].ansi
 
 
@@ -117,6 +140,10 @@ def test_a_bad_theme_is_told_and_the_others_load(tmp_path: Path, text: str, said
     (failed,) = loaded.failed
     assert str(tmp_path / "mine.toml") in failed
     assert said in failed
+
+
+def test_a_theme_from_before_a_name_was_dropped_still_loads() -> None:
+    assert themes.parse(GOOD + 'leftover = "#ff6b6b"\n', "mine").name == "mine"
 
 
 def test_a_theme_that_is_no_file_or_no_text_is_told(tmp_path: Path) -> None:
@@ -346,9 +373,31 @@ def test_lines_of_two_logs_stand_in_order() -> None:
 
 def test_a_ghost_is_named_in_its_row() -> None:
     for width in (80, 140):
-        drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost=True)
+        drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost="warning")
         assert "ghost" in "".join(span.text for span in drawn.spans)
-        assert drawn.spans[0].text == " ✖ "
+        assert drawn.spans[0].text == " † "
+
+
+@pytest.mark.parametrize("severity", ["warning", "critical"])
+def test_what_a_flag_is_about_has_its_colour_everywhere(severity: Severity) -> None:
+    """A ghost was red in its row and yellow among the flags; a stray red in the bar of memory."""
+    flags = (
+        replace(FLAGS[0], kind="ghost", severity=severity, resource="gpu"),
+        replace(FLAGS[0], kind="survivor", severity=severity),
+    )
+    box = replace(BUSY, flags=flags, resources=(resource("gpu", HOLDER, state="ghost"),))
+    world = World()
+    world.take(box)
+    drawn = [
+        *flag_rows(flags[0], NOW, 120, UNICODE, {}, selected=False),
+        *resource_lines(box, 120, UNICODE),
+        queue_row(HOLDER, NOW, 120, UNICODE, ghost=world.ghosts()["gpu"]),
+        queue_row(HOLDER, NOW, 80, UNICODE, ghost=world.ghosts()["gpu"]),
+        *memory_lines(box, 120, 2, UNICODE),
+    ]
+    ghosts = {span.role for row in drawn for span in row.spans if "ghost" in span.text.lower()}
+    strays = {span.role for row in drawn for span in row.spans if UNICODE.fills[1] in span.text}
+    assert ghosts == strays == {severity}
 
 
 def test_logs_are_followed_where_the_resources_say(tmp_path: Path) -> None:

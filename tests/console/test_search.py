@@ -184,7 +184,7 @@ def test_levels(on_screen: OnScreen, app: Console) -> None:
         await pilot.press("tab", "up")
         await pilot.pause()
         assert "full disk" in text_of(app)
-        assert "warnings only" in text_of(app)
+        assert "warnings and errors only" in text_of(app)
 
     on_screen(app, (120, 40), script)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.happened import in_words
 from holdtop.console.view.queue import WIDE, short_id
+from holdtop.console.view.severity import verdict_role
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import parse
 
 _ROLES: dict[str, Role] = {
     "taken": "held",
-    "released": "ok",
     "ending": "warning",
     "ended": "warning",
     "warned": "warning",
@@ -22,7 +22,6 @@ _ROLES: dict[str, Role] = {
     "recovered": "warning",
     "left": "warning",
     "kept": "critical",
-    "settled": "ok",
     "unreleased": "critical",
 }
 
@@ -31,10 +30,10 @@ _ROLES: dict[str, Role] = {
 _CRITICAL = re.compile(r"\b(?:error|fatal|critical|panic|traceback|exception|oom)\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE)
 _LEVEL_WITHIN = 120
-#: How bad a line is at least, by the name of a level; what else is shown.
+#: By the name of a level the roles that it shows; of "all" every one.
 LEVELS: dict[str, frozenset[Role]] = {
     "all": frozenset(),
-    "warnings": frozenset({"warning", "critical"}),
+    "warnings and errors": frozenset({"warning", "critical"}),
     "errors": frozenset({"critical"}),
 }
 
@@ -83,8 +82,8 @@ def parse_event(resource: str, text: str) -> LogLine:
         return LogLine(resource, "", "?", "", text)
     event = _text(said, "event")
     role = _ROLES.get(event, "text")
-    if event in ("released", "settled") and said.get("verdict") != "clean":
-        role = "warning"
+    if event in ("released", "settled"):
+        role = verdict_role(said.get("verdict"))
     if event in ("ending", "ended") and said.get("reason") == "exited":
         role = "text"  # by itself: nothing to be warned of
     lane = _text(said, "lane") if event == "queued" else ""

@@ -34,6 +34,16 @@ class Key:
         """The first key as one would say it."""
         return spoken(self.keys.split(",")[0])
 
+    @property
+    def title(self) -> str:
+        """What it does, as a name in the palette."""
+        return self.help.partition(";")[0]
+
+    @property
+    def hint(self) -> str:
+        """Below the name in the palette: what the footer calls it, and its key."""
+        return f"{self.label}, key {self.shown}"
+
 
 _SPOKEN = {
     "question_mark": "?",
@@ -65,7 +75,7 @@ KEYS = (
     Key("log", "3,l", "screen.page('logs')", "Logs", "Page: what holds and programs say, live", "Pages"),
     Key("audit", "4", "screen.page('audit')", "Audit", "Page: operators' acts, and how holds ended", "Pages"),
     Key("runners", "5", "screen.page('runners')", "Runners", "Page: the units of CI runners", "Pages"),
-    Key("help", "question_mark", "app.help", "Help", "This page", "Pages", 0),
+    Key("help", "question_mark", "app.help", "Help", "All keys, and how to read the screen", "Pages", 0),
     Key(
         "kill",
         "k",

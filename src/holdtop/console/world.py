@@ -13,6 +13,7 @@ from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
+from holdtop.console.view.severity import ghosts
 from holdtop.console.view.subject import (
     Entry,
     Subject,
@@ -25,7 +26,7 @@ from holdtop.console.view.subject import (
     tickets,
 )
 from holdtop.console.view.tree import Node, nodes
-from holdtop.model.values import Flag, Process, Snapshot, Ticket
+from holdtop.model.values import Flag, Process, Severity, Snapshot, Ticket
 
 #: Lines of all event logs together that are kept, and of each other file.
 KEPT_LINES = 5000
@@ -105,10 +106,9 @@ class World:
             return []
         return [entry for entry in entries(self.snapshot) if entry_matches(entry, self.wanted)]
 
-    def ghosts(self) -> set[str]:
-        """Resources whose holder is dead."""
-        resources = self.snapshot.resources if self.snapshot else ()
-        return {resource.name for resource in resources if resource.state == "ghost"}
+    def ghosts(self) -> dict[str, Severity]:
+        """Resources whose holder is dead, each with how bad that is."""
+        return ghosts(self.snapshot) if self.snapshot else {}
 
     def flags(self) -> list[Flag]:
         """All of them, whatever the filter: what is wrong is not to be filtered away."""

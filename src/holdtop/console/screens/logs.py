@@ -51,6 +51,9 @@ class Searching(Finding):
         self.look_again()
 
     def action_only(self) -> None:
+        if self._world.log_file:
+            self.say("this file names no tickets: choose the events of all holds first")
+            return
         if self._world.ticket is None and not self._world.only:
             self.say("no ticket is selected: choose one on the first page")
             return

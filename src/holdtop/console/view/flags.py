@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import short_id
-from holdtop.console.view.text import Line, Span, line
+from holdtop.console.view.text import Line, Span, line, width_of
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Flag
+from holdtop.render import cells
 
 ROWS = 2
+_STATE_DIR = re.compile(r"(--state-dir )('[^']*'|\S+)")
 #: What the key of an act does to a flag whose remedy is that act.
 _HINTS = {"kill": "ends it", "evict": "takes it out of the queue", "recover": "frees it"}
 
@@ -32,8 +35,13 @@ def flag_rows(
     remedy = [Span(f"   {glyphs.arrow} ", "muted")]
     if selected and (verb := _verb(flag)) in keys:
         remedy += [Span(keys[verb], "accent", True), Span(f" {_HINTS[verb]} {glyphs.dot} ")]
-    remedy.append(Span(glyphs.clean(flag.remedy, width), "muted"))
+    remedy.append(Span(_shortened(glyphs.clean(flag.remedy), width - width_of(remedy), glyphs), "muted"))
     return line(*head, selected=selected), line(*remedy, selected=selected)
+
+
+def _shortened(remedy: str, room: int, glyphs: Glyphs) -> str:
+    """Where there is no room for all of it, not the path of the state is shown but what is to be done."""
+    return remedy if cells(remedy) <= room else _STATE_DIR.sub(rf"\1{glyphs.ellipsis}", remedy)
 
 
 def _verb(flag: Flag) -> str:

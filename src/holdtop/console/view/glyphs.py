@@ -64,7 +64,7 @@ UNICODE = Glyphs(
     state={
         "free": "○",
         "held": "●",
-        "ghost": "✖",
+        "ghost": "†",
         "ending": "◐",
         "unknown": "?",
         "waiting": "·",
@@ -96,7 +96,7 @@ ASCII = Glyphs(
     state={
         "free": "o",
         "held": "*",
-        "ghost": "X",
+        "ghost": "x",
         "ending": "%",
         "unknown": "?",
         "waiting": ".",

@@ -7,19 +7,12 @@ from typing import Any
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.resources import who
+from holdtop.console.view.severity import STATES
 from holdtop.console.view.subject import Entry
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.model.values import Ticket
+from holdtop.model.values import Severity, Ticket
 from holdtop.render import bytes_text, short_bytes
-
-_STATE_ROLES: dict[str, Role] = {
-    "running": "held",
-    "paused": "warning",
-    "ending": "warning",
-    "waiting": "text",
-}
-
 
 #: From so many columns on a table shows all that it can.
 WIDE = 100
@@ -71,10 +64,10 @@ def _lane_width(width: int) -> int:
 
 
 def queue_row(
-    ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, ghost: bool = False, selected: bool = False
+    ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, ghost: Severity | None = None, selected: bool = False
 ) -> Line:
-    """``ghost``: the ticket's token is there and its hold is dead."""
-    wide, role = width >= WIDE, "critical" if ghost else _STATE_ROLES[ticket.state]
+    """``ghost``: the ticket's token is there and its hold is dead, and how bad that is."""
+    wide, role = width >= WIDE, ghost or STATES[ticket.state]
     state = "ghost" if ghost else ticket.state
     gtt = ticket.payload.gtt_bytes if ticket.payload else None
     left, left_role = _left(ticket, now)
@@ -89,7 +82,7 @@ def queue_row(
         Span(f"{left:>{7 if wide else 6}} ", left_role),
         _gtt(gtt, wide, glyphs),
         *([Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted")] if wide else []),
-        *_remark(ticket, state, wide, glyphs),
+        *_remark(ticket, state, role, wide, glyphs),
         Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
     return line(*spans, selected=selected)
@@ -112,12 +105,12 @@ def _gtt(gtt: int | None, wide: bool, glyphs: Glyphs) -> Span:
     return Span(text, "held" if gtt else "muted")
 
 
-def _remark(ticket: Ticket, state: str, wide: bool, glyphs: Glyphs) -> list[Span]:
+def _remark(ticket: Ticket, state: str, role: Role, wide: bool, glyphs: Glyphs) -> list[Span]:
     """What must not be overlooked, before the command."""
     if ticket.being_ended_by is not None:
         return [Span(f"being ended by {glyphs.clean(ticket.being_ended_by, 16)} ", "warning", True)]
     if state in ("ghost", "paused", "ending") and not wide:
-        return [Span(f"{state} ", "critical" if state == "ghost" else "warning", True)]
+        return [Span(f"{state} ", role, True)]
     return []
 
 
@@ -127,4 +120,4 @@ def _left(ticket: Ticket, now: str) -> tuple[str, Role]:
         return "", "muted"
     left = seconds_until(ticket.deadline_at, now)
     over = left is not None and left < 0
-    return coarse(left, "?"), "critical" if over else "text"
+    return coarse(left, "?"), "warning" if over else "text"

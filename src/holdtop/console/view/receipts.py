@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import WIDE, short_id
-from holdtop.console.view.text import Line, Role, Span, line
+from holdtop.console.view.severity import verdict_role
+from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, parse, seconds_until
 from holdtop.model.values import Snapshot
 from holdtop.render import bytes_text, short_bytes
 
 Receipt = Mapping[str, object]
-_ROLES: dict[str, Role] = {"clean": "ok", "dirty": "critical", "settling": "warning"}
 
 
 def _receipts(snapshot: Snapshot) -> Iterator[Receipt]:
@@ -64,9 +64,9 @@ def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: b
     """``whose``: with resource and lane."""
     ago = seconds_until(now, _text(said, "at"))
     verdict = _text(said, "verdict") or "unknown"
-    role = _ROLES.get(verdict, "text")
+    role = verdict_role(verdict)
     lane = glyphs.column(_text(said, "lane") or glyphs.dash, 20 if width >= WIDE else 14)
-    mark = glyphs.fine if verdict == "clean" else glyphs.severity["critical" if verdict == "dirty" else "warning"]
+    mark = glyphs.fine if role == "ok" else glyphs.severity["info" if role == "info" else "warning"]
     return line(
         Span(f" {mark:<2}", role, True),
         Span(f"{coarse(ago, '?'):>6} ", "muted"),

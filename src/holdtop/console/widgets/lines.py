@@ -18,6 +18,7 @@ from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.panels import EventPanel
 from holdtop.console.widgets.rows import Rows
 from holdtop.console.world import World
+from holdtop.model.values import Ticket
 from holdtop.render import bytes_text, counted
 
 #: Cells by which an arrow moves long lines.
@@ -65,19 +66,26 @@ class LinesPanel(EventPanel):
         #: By their ids: what the search was given, and what of it matches.
         self._given: dict[int, LogLine] = {}
         self._found: dict[int, LogLine] = {}
+        #: Answers of the search that are still to come.
+        self._asked = 0
         self._shift = 0
 
     def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
-        bad, ticket = LEVELS[self.world.level], self.world.ticket if self.world.only else None
+        bad, ticket = LEVELS[self.world.level], self._ticket
         severe = (line for line in lines if not bad or line.role in bad)
         return super().chosen(line for line in severe if ticket is None or line.ticket == ticket.id)
+
+    @property
+    def _ticket(self) -> Ticket | None:
+        """Whose lines alone are shown; lines of a file are nobody's."""
+        return self.world.ticket if self.world.only and not self.world.log_file else None
 
     def see(self) -> None:
         self.show(self.chosen(self.world.lines(self.world.log_file)))
         if self._search is not None:
             shown = {id(entry): entry for entry in self.items}
             self._found = {key: entry for key, entry in self._found.items() if key in shown}
-            self._search.feed([entry for key, entry in shown.items() if key not in self._given])
+            self._asked += self._search.feed([entry for key, entry in shown.items() if key not in self._given])
             self._given = shown
 
     @property
@@ -100,11 +108,12 @@ class LinesPanel(EventPanel):
     def end_search(self) -> None:
         if self._search is not None:
             self._search.close()
-        self._search, self._given, self._found = None, {}, {}
+        self._search, self._given, self._found, self._asked = None, {}, {}, 0
 
     def on_found(self, message: Found) -> None:
         if message.search is not self._search:
             return
+        self._asked -= 1
         first = not self._found
         self._found |= {id(entry): entry for entry in message.lines if id(entry) in self._given}
         if first and self._found:
@@ -138,17 +147,24 @@ class LinesPanel(EventPanel):
 
     def detail(self) -> str:
         world = self.world
-        ticket = world.ticket if world.only else None
+        ticket = self._ticket
         said = [
             os.path.basename(world.log_file) or EVENTS,
             super().detail(),
             f"{bytes_text(left_out)} left out" if (left_out := world.left_out[world.log_file]) else "",
             "" if world.level == "all" else f"{world.level} only",
             f"ticket {short_id(ticket.id)} only" if ticket else "",
-            f"{counted(len(self._found), 'line', 'lines')} with {self._search.wanted}" if self._search else "",
+            self._sought(),
             f"from column {self._shift + 1}" if self._shift else "",
         ]
         return ", ".join(filter(None, said))
+
+    def _sought(self) -> str:
+        if self._search is None:
+            return ""
+        found = f"{counted(len(self._found), 'line', 'lines')} with {self._search.wanted}"
+        searching = f"searching for {self._search.wanted}{self.look.glyphs.ellipsis}"
+        return found if self._found or not self._asked else searching
 
     def on_unmount(self) -> None:
         self.end_search()

@@ -94,7 +94,7 @@ class QueuePanel(Rows[Ticket | Entry]):
         chosen = selected and self.key_of(item) == self.world.subject
         if isinstance(item, Entry):
             return (entry_row(item, width, self.look.glyphs, selected=chosen),)
-        ghost = item.position == 0 and item.resource in self.world.ghosts()
+        ghost = self.world.ghosts().get(item.resource) if item.position == 0 else None
         return (queue_row(item, now, width, self.look.glyphs, ghost=ghost, selected=chosen),)
 
     def detail(self) -> str:
