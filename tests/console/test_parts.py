@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.console import keys, themes
-from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
 from holdtop.console.events import LogLine, log_row, matches, parse_event
 from holdtop.console.feeds import LogFeed, in_order
 from holdtop.console.view.armed import armed
@@ -20,66 +18,18 @@ from holdtop.console.view.flags import flag_rows
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
 from holdtop.console.view.memory import memory_lines, parts
 from holdtop.console.view.queue import queue_row
-from holdtop.console.view.resources import resource_lines
 from holdtop.console.view.text import width_of
 from holdtop.console.view.tree import nodes
 from holdtop.console.world import World
 from holdtop.errors import ConfigError
-from holdtop.model.values import Memory, Severity
-from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, NOW, TREE, process, resource
-
-DEMANDS = st.builds(
-    Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
-)
+from holdtop.model.values import Memory
+from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, TREE, process, resource
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["pid", "name", "ended_by"]), inner),
     max_leaves=5,
 )
-
-
-@given(st.integers(0, 320), st.integers(0, 110), DEMANDS)
-def test_panels_lie_inside_and_never_overlap(width: int, height: int, demand: Demand) -> None:
-    boxes = arrange(width, height, demand)
-    for box in boxes.values():
-        assert box.width > 0
-        assert box.height > 0
-        assert 0 <= box.x <= box.x + box.width <= width
-        assert 0 <= box.y <= box.y + box.height <= height
-    for one, two in itertools.combinations(boxes.values(), 2):
-        apart = one.x + one.width <= two.x or two.x + two.width <= one.x
-        assert apart or one.y + one.height <= two.y or two.y + two.height <= one.y
-
-
-@given(DEMANDS.filter(lambda demand: demand.flags > 0))
-def test_panels_are_dropped_in_one_order_only(demand: Demand) -> None:
-    for height in range(60, 2, -1):
-        shown = [name for name in DROPPED_FIRST if name in arrange(80, height, demand)]
-        assert shown == list(DROPPED_FIRST[len(DROPPED_FIRST) - len(shown) :])
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-def test_all_panels_are_there_from_80x24_on(size: tuple[int, int]) -> None:
-    assert set(DROPPED_FIRST) < set(arrange(*size, Demand(2, 4, 6, 6)))
-
-
-@given(st.integers(80, 220), st.integers(24, 70), DEMANDS.filter(lambda demand: 0 < demand.resources < 3))
-def test_four_of_the_queue_and_one_event_are_seen_from_80x24_on(width: int, height: int, demand: Demand) -> None:
-    boxes = arrange(width, height, demand)
-    assert boxes["queue"].height - 2 >= min(4, demand.queue)
-    assert boxes["events"].height - 1 >= 1
-
-
-@pytest.mark.parametrize(
-    "path", ["/srv/a/very/long/path/of/a/state/directory", "'/srv/a path with/ blanks and more of it'"]
-)
-def test_the_place_of_the_state_does_not_eat_the_remedy(path: str) -> None:
-    flag = replace(FLAGS[0], remedy=f"holdtop kill --pid 3977 --state-dir {path} --reason REASON")
-    for width, shown in ((80, "--state-dir … --reason REASON"), (160, f"--state-dir {path} --reason REASON")):
-        _, row = flag_rows(flag, NOW, width, UNICODE, {"kill": "k"}, selected=True)
-        assert "".join(span.text for span in row.spans).endswith(shown)
-        assert width_of(row.spans) <= width
 
 
 # Themes
@@ -376,28 +326,6 @@ def test_a_ghost_is_named_in_its_row() -> None:
         drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost="warning")
         assert "ghost" in "".join(span.text for span in drawn.spans)
         assert drawn.spans[0].text == " † "
-
-
-@pytest.mark.parametrize("severity", ["warning", "critical"])
-def test_what_a_flag_is_about_has_its_colour_everywhere(severity: Severity) -> None:
-    """A ghost was red in its row and yellow among the flags; a stray red in the bar of memory."""
-    flags = (
-        replace(FLAGS[0], kind="ghost", severity=severity, resource="gpu"),
-        replace(FLAGS[0], kind="survivor", severity=severity),
-    )
-    box = replace(BUSY, flags=flags, resources=(resource("gpu", HOLDER, state="ghost"),))
-    world = World()
-    world.take(box)
-    drawn = [
-        *flag_rows(flags[0], NOW, 120, UNICODE, {}, selected=False),
-        *resource_lines(box, 120, UNICODE),
-        queue_row(HOLDER, NOW, 120, UNICODE, ghost=world.ghosts()["gpu"]),
-        queue_row(HOLDER, NOW, 80, UNICODE, ghost=world.ghosts()["gpu"]),
-        *memory_lines(box, 120, 2, UNICODE),
-    ]
-    ghosts = {span.role for row in drawn for span in row.spans if "ghost" in span.text.lower()}
-    strays = {span.role for row in drawn for span in row.spans if UNICODE.fills[1] in span.text}
-    assert ghosts == strays == {severity}
 
 
 def test_logs_are_followed_where_the_resources_say(tmp_path: Path) -> None:
