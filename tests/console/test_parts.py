@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.console import keys, themes
-from holdtop.console.events import LogLine, log_row, matches, parse_event
-from holdtop.console.feeds import LogFeed, in_order
+from holdtop.console.events import LogLine, in_order, log_row, matches, parse_event
+from holdtop.console.feeds import LogFeed
 from holdtop.console.view.armed import armed
 from holdtop.console.view.flags import flag_rows
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
@@ -299,10 +299,10 @@ def test_an_event_is_told_with_its_lane() -> None:
     world = World()
     queued = parse_event("gpu", '{"event": "queued", "ticket": "0000000012-4012", "lane": "nightly"}')
     taken = parse_event("gpu", '{"event": "taken", "ticket": "0000000012-4012"}')
-    world.add_log([queued, taken])
-    drawn = log_row(taken, world.lane_of(taken), 120, UNICODE)
+    world.kept.add([queued, taken])
+    drawn = log_row(taken, world.kept.lane_of(taken), 120, UNICODE)
     assert "nightly        12-4012" in "".join(span.text for span in drawn.spans)
-    assert matches(taken, world.lane_of(taken), "nightly")
+    assert matches(taken, world.kept.lane_of(taken), "nightly")
     assert not matches(taken, "", "nightly")
 
 
@@ -345,8 +345,8 @@ def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp
     world, feed = World(), LogFeed(lambda _: None)
 
     def shown() -> list[str]:
-        world.add_log(feed.poll())
-        return [line.text for line in world.lines(str(log))]
+        world.kept.add(feed.poll())
+        return [line.text for line in world.kept.lines(str(log))]
 
     feed.follow({}, (str(log),))
     assert shown() == ["begun", " 10%"]
@@ -356,8 +356,8 @@ def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp
     with log.open("a") as file:
         file.write("\rERROR: no memory\n")
     assert shown() == ["begun", "ERROR: no memory"]
-    assert world.lines(str(log))[-1].role == "critical"
-    assert world.lines() == []  # no hold's event
+    assert world.kept.lines(str(log))[-1].role == "critical"
+    assert world.kept.lines() == []  # no hold's event
 
 
 @pytest.mark.parametrize(("reason", "role"), [("exited", "text"), ("max-hold", "warning"), ("", "warning")])

@@ -40,7 +40,7 @@ def test_golden(
     app = console(box)
 
     async def script(pilot: Pilot[None]) -> None:
-        app.world.add_log(parse_event("gpu", text) for text in LOG)
+        app.world.kept.add(parse_event("gpu", text) for text in LOG)
         app._main().look_again()
         await pilot.pause()
         hold_against(f"{name}-{size[0]}x{size[1]}", text_of(app))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from holdtop.console.follow import Place
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.happened import in_words
 from holdtop.console.view.queue import WIDE, short_id
@@ -58,6 +60,8 @@ class LogLine:
     unfinished: bool = False
     #: Bytes of the log that a note says are not shown.
     left_out: int = 0
+    #: Where it begins in its file; ``None`` where that is not known.
+    place: Place | None = None
 
     @property
     def log(self) -> str:
@@ -135,3 +139,14 @@ def _whose(entry: LogLine, lane: str, width: int, glyphs: Glyphs) -> list[Span]:
 
 def matches(entry: LogLine, lane: str, wanted: str) -> bool:
     return any(wanted in word.casefold() for word in (entry.resource, entry.kind, entry.ticket, entry.text, lane))
+
+
+def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Lines of several logs by their instants; a line without one stays behind the one it followed."""
+    last: dict[str, float] = {}
+    dated = []
+    for entry in lines:
+        if (instant := parse(entry.at)) is not None:
+            last[entry.resource] = instant.timestamp()
+        dated.append((last.get(entry.resource, 0.0), entry))
+    return [entry for _, entry in sorted(dated, key=lambda pair: pair[0])]

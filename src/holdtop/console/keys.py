@@ -126,10 +126,10 @@ KEYS = (
         "enter",
         "screen.fold",
         "Fold",
-        "Fold or unfold a process; of a ticket in the queue, open its page",
+        "Fold or unfold a process; of a ticket in the queue, open its page; of an act, all that is on record",
         "Looking",
         None,
-        _TREES,
+        (*_TREES, "audit"),
     ),
     Key(
         "filter",

@@ -34,6 +34,23 @@ class LogGrew(Message):
         self.lines = lines
 
 
+class Reach(Message):
+    """More is wanted of what stands before the oldest line that is kept of a log; empty: of the events of all holds."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = file
+
+
+class EarlierCame(Message):
+    """What was wanted, oldest first; notes where there is nothing more."""
+
+    def __init__(self, file: str, lines: Sequence[LogLine]) -> None:
+        super().__init__()
+        self.file = file
+        self.lines = lines
+
+
 class ActsSeen(Message):
     """What the audits say; only the newest matters."""
 

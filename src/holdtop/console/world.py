@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdtop.console.events import LogLine
 from holdtop.console.feeds import Acts
+from holdtop.console.kept import Kept
 from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.queue import SORTS, entry_matches
@@ -28,9 +28,6 @@ from holdtop.console.view.subject import (
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Process, Severity, Snapshot, Ticket
 
-#: Lines of all event logs together that are kept, and of each other file.
-KEPT_LINES = 5000
-KEPT_OF_FILE = 2000
 #: A process: its pid and its start in ticks.
 Identity = tuple[int, int]
 
@@ -42,16 +39,7 @@ class World:
     read_only: bool = False
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
-    #: Of the event logs of all resources.
-    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
-    #: Of other files, by path.
-    files: dict[str, deque[LogLine]] = field(default_factory=dict)
-    #: Last lines without an end, by log.
-    unfinished: dict[str, LogLine] = field(default_factory=dict)
-    #: By resource and ticket, as far as the log has said so.
-    lanes: dict[tuple[str, str], str] = field(default_factory=dict)
-    #: Bytes that were not shown, by log.
-    left_out: Counter[str] = field(default_factory=Counter)
+    kept: Kept = field(default_factory=Kept)
     subject: Subject | None = None
     #: Case-folded; empty for everything.
     wanted: str = ""
@@ -64,6 +52,8 @@ class World:
     level: str = "all"
     only: bool = False
     acts: Acts | None = None
+    #: They are being read anew.
+    reading_acts: bool = False
     folded: frozenset[int] = frozenset()
     #: Survivors and strays that the next act means: (pid, start ticks).
     marked: frozenset[Identity] = frozenset()
@@ -88,12 +78,17 @@ class World:
         for resource in snapshot.resources:
             if before.get(resource.name, resource.token_path) != resource.token_path:
                 words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
-                self.log.append(LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning"))
+                self.kept.add([LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning")])
 
     @property
     def ticket(self) -> Ticket | None:
         """The ticket that is selected, or that the selected flag names."""
         return find_ticket(self.snapshot, self.subject) if self.snapshot else None
+
+    @property
+    def only_ticket(self) -> Ticket | None:
+        """Whose lines alone are shown; lines of a file are nobody's."""
+        return self.ticket if self.only and not self.log_file else None
 
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
@@ -140,32 +135,6 @@ class World:
         shown += [entry_key(entry) for entry in self.entries()]
         if self.subject not in shown:
             self.subject = shown[0] if shown else None
-
-    def add_log(self, lines: Iterable[LogLine]) -> None:
-        for line in lines:
-            if line.left_out:
-                self.left_out[line.log] += line.left_out
-            if line.kind != "note":
-                self.unfinished.pop(line.log, None)
-            if not line.unfinished:
-                self._kept(line.file).append(line)
-            elif line.text:
-                self.unfinished[line.log] = line
-            if line.lane:
-                self.lanes[line.resource, line.ticket] = line.lane
-            if len(self.lanes) > KEPT_LINES:
-                del self.lanes[next(iter(self.lanes))]
-
-    def _kept(self, file: str) -> deque[LogLine]:
-        return self.files.setdefault(file, deque(maxlen=KEPT_OF_FILE)) if file else self.log
-
-    def lines(self, file: str = "") -> list[LogLine]:
-        """What is kept of a file, or of the event logs, oldest first; unfinished lines are the last ones."""
-        last = [line for line in self.unfinished.values() if line.file == file]
-        return [*self._kept(file), *last]
-
-    def lane_of(self, entry: LogLine) -> str:
-        return self.lanes.get((entry.resource, entry.ticket), "")
 
 
 def worst(snapshot: Snapshot) -> Subject | None:

@@ -11,8 +11,11 @@ from holdtop.console.acting import wish
 from holdtop.console.board import Board
 from holdtop.console.feeds import Operator
 from holdtop.console.keys import Key, bindings, offered, tabs
+from holdtop.console.messages import PageOpened
 from holdtop.console.screens.act import LEAST, ActScreen
+from holdtop.console.screens.deed import DeedScreen
 from holdtop.console.screens.pages import Paged
+from holdtop.console.view.acts import Deed
 from holdtop.console.view.queue import SORTS
 from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key, tickets
 from holdtop.console.view.tree import Node
@@ -93,12 +96,21 @@ class MainScreen(Paged):
             self.say("nothing is wrong" if where == "worst" else "nobody holds, nobody waits")
 
     def action_fold(self) -> None:
-        node = self.board.processes.current
-        if self.board.queue.has_focus:
+        node, deed = self.board.processes.current, self.board.acts.current
+        if self._world.page == "audit":
+            self._open_deed(deed)
+        elif self.board.queue.has_focus:
             self.action_page("ticket")
         elif node is not None and node.children:
             self._world.folded ^= {node.process.pid}
             self.look_again()
+
+    def _open_deed(self, deed: Deed | None) -> None:
+        if deed is None or not self.board.acts.has_focus:
+            self.say("select an act first")
+            return
+        self.app.post_message(PageOpened("audit"))  # it is read again
+        self.app.push_screen(DeedScreen(self._look, self._world, deed))
 
     def action_mark(self) -> None:
         """Mark what the cursor is on, and go on to the next row."""

@@ -72,7 +72,7 @@ class Paged(Searching):
         if self._world.marked and not typing:
             self._world.marked = frozenset()
             self.look_again()
-        elif not (typing or self._world.wanted or self.lines.searches or self._world.page == "now"):
+        elif not (typing or self._world.wanted or self.lines.marks.searches or self._world.page == "now"):
             self.action_page("now")
         else:
             super().action_unfilter()

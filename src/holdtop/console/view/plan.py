@@ -174,6 +174,11 @@ class Account:
         return [*told, *(_record(record, glyphs) for record in records)]
 
 
+def fate_role(fate: str) -> Role:
+    """Of a fate as it is on record; any other word is none that is known."""
+    return next((role for known, role in _FATES.items() if known == fate), "warning")
+
+
 def _steps(steps: Sequence[Step], glyphs: Glyphs) -> Line:
     """One process: what was done to it so far, in order, and what was said last."""
     fates: list[Span] = []

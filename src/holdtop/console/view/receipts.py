@@ -41,6 +41,28 @@ def of_lane(snapshot: Snapshot, resource: str, lane: str | None, most: int = 100
     return found[:most]
 
 
+def of_ticket(snapshot: Snapshot, ticket: str) -> Receipt | None:
+    """The receipt of one hold, if it is among the newest."""
+    return next((said for said in _receipts(snapshot) if said.get("ticket") == ticket), None)
+
+
+def summed_up(said: Receipt) -> str:
+    """One receipt as a sentence."""
+    memory = said.get("memory")
+    figures = memory if isinstance(memory, Mapping) else {}
+    parts = [
+        f"{_text(said, 'verdict') or 'unknown'}: {_text(said, 'reason') or 'no reason'}, at {_text(said, 'at')}",
+        f"held {coarse(held)}" if (held := _number(said.get("held_seconds"))) is not None else "",
+        f"status {said['status']}" if isinstance(said.get("status"), int) else "",
+        *(f"{name} {bytes_text(size)}" for name in ("before", "peak", "after") if (size := _size(figures, name))),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _size(memory: Mapping[str, object], name: str) -> float | None:
+    return _number(memory.get(f"{name}_bytes"))
+
+
 def summary(past: Sequence[Receipt]) -> str:
     """``7 holds, 5m to 40m, up to 38.0 GiB``."""
     if not past:

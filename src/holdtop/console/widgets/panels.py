@@ -206,17 +206,17 @@ class EventPanel(Rows[LogLine]):
     def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
         """Those that are shown. A subclass narrows them first."""
         world = self.world
-        return [line for line in lines if not world.wanted or matches(line, world.lane_of(line), world.wanted)]
+        return [line for line in lines if not world.wanted or matches(line, world.kept.lane_of(line), world.wanted)]
 
     def see(self) -> None:
-        self.show(self.chosen(self.world.lines()))
+        self.show(self.chosen(self.world.kept.lines()))
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
         return self.row(item, width, selected)
 
     def row(self, item: LogLine, width: int, selected: bool, *, found: bool = False, shift: int = 0) -> Sequence[Line]:
         marked = selected and self.has_focus and not self._following
-        lane, glyphs = self.world.lane_of(item), self.look.glyphs
+        lane, glyphs = self.world.kept.lane_of(item), self.look.glyphs
         return (log_row(item, lane, width, glyphs, selected=marked, found=found, shift=shift),)
 
     def detail(self) -> str:
