@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.severity import LEFTOVERS, flagged
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Snapshot
 from holdtop.render import bytes_text, counted, short_bytes
@@ -31,7 +32,7 @@ def parts(snapshot: Snapshot) -> tuple[Part, ...]:
         other = max(0, total - available - sum(count or 0 for count in device))
     return (
         Part("held", "held", memory.payload_bytes),
-        Part("strays & survivors", "leftover", leftovers),
+        Part("strays & survivors", flagged(snapshot, LEFTOVERS), leftovers),
         Part("shared", "info", memory.shared_bytes),
         Part("unattributed", "unattributed", memory.unattributed_bytes),
         Part("other VRAM" if in_vram else "other RAM", "other", other),

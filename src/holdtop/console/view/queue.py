@@ -7,19 +7,12 @@ from typing import Any
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.resources import who
+from holdtop.console.view.severity import STATES
 from holdtop.console.view.subject import Entry
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.model.values import Pool, Ticket
+from holdtop.model.values import Pool, Severity, Ticket
 from holdtop.render import bytes_text, short_bytes
-
-_STATE_ROLES: dict[str, Role] = {
-    "running": "held",
-    "paused": "warning",
-    "ending": "warning",
-    "waiting": "text",
-}
-
 
 #: From so many columns on a table shows all that it can.
 WIDE = 100
@@ -81,11 +74,11 @@ def queue_row(
     glyphs: Glyphs,
     *,
     pool: Pool = "gtt",
-    ghost: bool = False,
+    ghost: Severity | None = None,
     selected: bool = False,
 ) -> Line:
-    """``ghost``: the ticket's token is there and its hold is dead."""
-    wide, role = width >= WIDE, "critical" if ghost else _STATE_ROLES[ticket.state]
+    """``ghost``: the ticket's token is there and its hold is dead, and how bad that is."""
+    wide, role = width >= WIDE, ghost or STATES[ticket.state]
     state = "ghost" if ghost else ticket.state
     left, left_role = _left(ticket, now)
     spans = [
@@ -99,7 +92,7 @@ def queue_row(
         Span(f"{left:>{7 if wide else 6}} ", left_role),
         _held(ticket.payload.held(pool) if ticket.payload else None, wide, glyphs),
         *([Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted")] if wide else []),
-        *_remark(ticket, state, wide, glyphs),
+        *_remark(ticket, state, role, wide, glyphs),
         Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
     return line(*spans, selected=selected)
@@ -122,12 +115,12 @@ def _held(size: int | None, wide: bool, glyphs: Glyphs) -> Span:
     return Span(text, "held" if size else "muted")
 
 
-def _remark(ticket: Ticket, state: str, wide: bool, glyphs: Glyphs) -> list[Span]:
+def _remark(ticket: Ticket, state: str, role: Role, wide: bool, glyphs: Glyphs) -> list[Span]:
     """What must not be overlooked, before the command."""
     if ticket.being_ended_by is not None:
         return [Span(f"being ended by {glyphs.clean(ticket.being_ended_by, 16)} ", "warning", True)]
     if state in ("ghost", "paused", "ending") and not wide:
-        return [Span(f"{state} ", "critical" if state == "ghost" else "warning", True)]
+        return [Span(f"{state} ", role, True)]
     return []
 
 
@@ -137,4 +130,4 @@ def _left(ticket: Ticket, now: str) -> tuple[str, Role]:
         return "", "muted"
     left = seconds_until(ticket.deadline_at, now)
     over = left is not None and left < 0
-    return coarse(left, "?"), "critical" if over else "text"
+    return coarse(left, "?"), "warning" if over else "text"

@@ -100,7 +100,7 @@ def tree_head(width: int, glyphs: Glyphs, pool: Pool = "gtt") -> Line:
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
-def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool, marked: bool = False) -> Line:
     process, wide = node.process, width >= WIDE
     size_text, size = (bytes_text, 9) if wide else (short_bytes, 6)
     user = process.user or ("?" if process.uid is None else str(process.uid))
@@ -109,13 +109,14 @@ def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: boo
     weak = process.found_by in ("marker", "device", "record")
     stuck = process.state in ("D", "Z")
     spans = [
-        Span(f" {process.pid:>7} "),
+        Span(glyphs.mark if marked else " ", "accent", True),
+        Span(f"{process.pid:>7} "),
         Span(glyphs.column(user, 6) + " ", "muted"),
-        Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
+        Span(glyphs.column(process.state, 1) + " ", "warning" if stuck else "text", stuck),
         Span(f"{coarse(process_age(process.start_ticks, at)):>5} {cpu:>5} "),
         Span(f"{size_text(node.rss_bytes, glyphs.dash):>{size}} "),
         Span(f"{size_text(node.device_bytes, closed):>{size}} ", "held" if node.device_bytes else "muted"),
-        Span(f"{process.found_by:<7} ", "warning" if weak else "muted"),
+        Span(f"{process.found_by:<7} ", "info" if weak else "muted"),
         Span(_branches(node, glyphs), "muted"),
         Span(_fold_mark(node, glyphs), "accent", True),
         Span(glyphs.clean(process.name, 32), "text", True),
