@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,7 +17,7 @@ from holdtop.console.keys import KEYS, PAGES
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.view.glyphs import ASCII
 from holdtop.console.view.subject import TicketKey
-from holdtop.model.values import Runner, Snapshot
+from holdtop.model.values import Finding, Runner, Snapshot
 from tests.console.boxes import BUSY, EVIL, GIB, hostile
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import FakeOperator, console
@@ -116,7 +118,7 @@ def test_the_page_of_a_ticket(on_screen: OnScreen) -> None:
     app = console(BOX)
 
     async def script(pilot: Pilot[None]) -> None:
-        app.world.add_log([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013", "lane": "eval-7"}')])
+        app.world.kept.add([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013", "lane": "eval-7"}')])
         await pilot.press("2")  # the worst flag names a ticket that is gone: the holder is meant
         await pilot.pause()
         shown = text_of(app)
@@ -169,6 +171,48 @@ def test_acts_with_their_outcomes_and_the_state_of_the_chain(on_screen: OnScreen
     on_screen(app, (120, 40), script)
 
 
+def test_enter_tells_all_of_an_act_and_reads_it_again(on_screen: OnScreen) -> None:
+    """Opened while it was under way: its outcome, each fate and the receipt come without another key."""
+    fates = [{"pid": 3970, "fate": "killed", "text": "serve was killed"}, {"pid": 3971, "fate": "left", "text": "[/x]"}]
+    targets = [{"pid": 3970, "name": "serve", "uid": 1000, "found_by": "descent"}, {"pid": 3971, "name": EVIL[2]}]
+    records = [{**INTENT, "targets": targets, "seq": 7, "hash": "ab12", "how": "the hold is asked"}]
+    may_read = threading.Event()
+    receipt = {**RECEIPTS[1], "ticket": INTENT["ticket"]}
+    app = console(replace(BOX, resources=(replace(BOX.resources[0], receipts=(receipt,)),)))
+
+    def read() -> Acts:
+        assert may_read.wait(30)
+        return Acts(tuple(records), (), {1000: "alice"})
+
+    app._acts._read = read
+
+    async def shows(pilot: Pilot[None], *words: str) -> None:
+        end = time.monotonic() + 30
+        while not all(word in text_of(app) for word in words):
+            assert time.monotonic() < end, text_of(app)
+            await pilot.pause(0.05)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await shows(pilot, "reading the audit")
+        may_read.set()
+        await shows(pilot, "hung", "all chains whole")
+        may_read.clear()
+        await pilot.press("enter")
+        await shows(pilot, "reading the audit", "no outcome yet", "not on record")
+        records.append({**OUTCOME, "fates": fates, "returned_bytes": 3 * GIB})
+        may_read.set()
+        await shows(
+            pilot, "alice (uid 1000)", "kill gpu eval-7 0000000010-3970", "the hold is asked", "1 survived KILL",
+            "3.0 GiB came back", "killed", "left", "dirty: exit", "held 20m", "peak 11.0 GiB", "intent #7 hash ab12",
+        )  # fmt: skip
+        assert "\x1b" not in text_of(app)
+        await pilot.press("escape")
+        assert app.world.page == "audit"
+
+    on_screen(app, (120, 50), script)
+
+
 def test_the_audit_is_read_only_while_it_is_shown(on_screen: OnScreen) -> None:
     reads: list[None] = []
     app = console(BOX)
@@ -191,12 +235,12 @@ def test_the_audit_is_read_only_while_it_is_shown(on_screen: OnScreen) -> None:
 
 
 def test_runners_that_nobody_looked_for_are_not_said_to_be_absent(on_screen: OnScreen) -> None:
-    app = console(BOX)
+    app = console(replace(BOX, runners_why="nobody looked"))
 
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("5")
         shown = text_of(app)
-        assert "Nothing is known of CI runners" in shown
+        assert "Nothing is known of CI runners on this box: nobody looked" in shown
         assert "That does not mean that there are none" in shown
 
     on_screen(app, (120, 40), script)
@@ -211,6 +255,38 @@ def test_a_runner_in_trouble(on_screen: OnScreen) -> None:
         assert "✖ ci-runner.service" in shown
         assert "failed/failed offline · restarts 7" in shown
         assert "it does not restart" in shown
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_runner_shows_its_remedy_its_limits_or_why_nothing_is_known(on_screen: OnScreen) -> None:
+    mend = Finding("restart", "it does not restart", "it stays dead", "holdtop runner install --name a")
+    well = Runner("b.service", "active", "running", "success", 0, "continue", "always", "mixed", "unknown", ())
+    runners = (
+        replace(RUNNER, findings=(mend,), since="2030-01-02T02:04:05+00:00"),
+        replace(well, memory_high_bytes=9 * GIB, memory_max_bytes=10 * GIB, up=True, guarded=True),
+        replace(well, unit="c.service", active_state="unknown", why="the bus is silent"),
+    )
+    app = console(replace(BOX, runners=runners))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        shown = text_of(app)
+        assert "failed/failed 1h00m offline" in shown
+        assert "holdtop runner install --name a" in shown
+        assert "OOM continue, Restart always, Kill mixed" in shown
+        assert "slowed from 9.0G on, at most 10.0G; its manager: system" in shown
+        assert "the bus is silent" in shown
+
+    on_screen(app, (120, 40), script)
+
+
+def test_a_box_without_runners_says_so(on_screen: OnScreen) -> None:
+    app = console(BOX)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("5")
+        assert "No CI runner of holdtop's is installed" in text_of(app)
 
     on_screen(app, (120, 40), script)
 

@@ -62,7 +62,7 @@ def test_one_object_and_a_status(machine: Path) -> None:
     said = answer(machine)
     assert said["roots"] == [f"HOLDTOP_SYS={machine}/sys", f"HOLDTOP_PROC={machine}/proc"]
     (finding,) = (one for one in said["findings"] if one["kind"] not in before)
-    assert set(finding) == {"section", "kind", "what", "why", "remedy"}
+    assert set(finding) == {"section", "kind", "what", "why", "remedy", "about"}
     assert "mem_info_gtt_used" in finding["what"]
 
 

@@ -66,7 +66,17 @@ def test_what_is_accepted_is_one_number_and_one_unit(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("maximum", "high"),
-    [("48G", "43.2G"), ("512M", "460.8M"), ("2T", "1.8T"), ("1.5G", "1.35G"), ("900000K", "810000K"), ("100G", "90G")],
+    [
+        ("48G", "43.2G"),
+        ("512M", "460.8M"),
+        ("2T", "1.8T"),
+        ("1.5G", "1.35G"),
+        ("900000K", "810000K"),
+        ("100G", "90G"),
+        ("1M", "0.9M"),
+        ("1025K", "922.5K"),
+        ("1048577", "943719"),
+    ],
 )
 def test_high_is_nine_tenths_in_the_same_unit(maximum: str, high: str) -> None:
     found = sizes.high_for(sizes.parse(maximum))
@@ -74,9 +84,9 @@ def test_high_is_nine_tenths_in_the_same_unit(maximum: str, high: str) -> None:
     assert found.text == high
 
 
-@given(st.integers(LEAST_BYTES * 2, 2**62), st.sampled_from(sorted(UNITS)))
+@given(st.integers(LEAST_BYTES, 2**62), st.sampled_from(sorted(UNITS)))
 def test_high_is_always_a_size_below_max(count: int, unit: str) -> None:
-    maximum = sizes.parse(f"{max(count // UNITS[unit], 1)}{unit}")
+    maximum = sizes.parse(f"{max(count // UNITS[unit], LEAST_BYTES // UNITS[unit], 1)}{unit}")
     high = sizes.high_for(maximum)
     assert high is not None
     assert maximum.bytes is not None
@@ -115,3 +125,9 @@ def test_a_size_below_max_is_not_refused() -> None:
 )
 def test_a_size_is_said_in_both_forms(size: int | None, text: str) -> None:
     assert sizes.said(size) == text
+
+
+@given(st.integers(LEAST_BYTES, INFINITY - 1))
+def test_what_is_in_force_is_written_as_what_means_the_same(size: int) -> None:
+    assert sizes.of(size).bytes == size
+    assert sizes.parse(sizes.of(size).text) == sizes.of(size)

@@ -222,10 +222,30 @@ def test_the_verb_prints_the_unit_and_nothing_else() -> None:
     config.read_string(done.stdout)
     assert config["Service"]["MemoryHigh"] == "460.8M"
     assert '"A=b c"' in done.stdout
-    said = json.loads(holdtop("render", "--json", "--user-manager").stdout)
+    said = json.loads(holdtop("render", "--json").stdout)
     assert (said["unit"], said["complaints"]) == ("holdtop-runner-main.service", [])
-    assert "User=" not in said["text"]
-    assert "WantedBy=default.target" in said["text"]
+
+
+@pytest.mark.usefixtures("analyze")
+def test_a_unit_of_ones_own_manager() -> None:
+    made = Settings(user="lane", home="/home/lane", system=False)
+    text = unit.render(made)
+    assert unit.complaints(text, made.unit) == []
+    assert "User=" not in text
+    assert "WantedBy=default.target" in text
+
+
+def test_jobs_are_never_roots_whosever_manager_starts_them() -> None:
+    with pytest.raises(UsageError, match="--user-manager as root: unreviewed jobs"):
+        Settings(user="root", home="/root", system=False)
+
+
+@pytest.mark.usefixtures("analyze")
+def test_a_verdict_that_does_not_come_is_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen as an error of ours before, with the whole command as its text."""
+    monkeypatch.setattr(unit, "PATIENCE", 0.0)
+    (said,) = unit.complaints(unit.render(Settings()), "x.service") or []
+    assert said == "systemd-analyze verify could not judge the unit: it did not end within 0 s"
 
 
 @pytest.mark.parametrize(

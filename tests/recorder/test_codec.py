@@ -25,6 +25,12 @@ def test_a_snapshot_comes_back_as_it_was(snapshot: Snapshot) -> None:
     assert decode(encode(snapshot)) == snapshot
 
 
+def test_when_it_was_looked_for_users_comes_back_though_it_is_no_difference() -> None:
+    memory = replace(BUSY.memory, scanned_at=49_990.5, unowned_since=1.0)
+    found = decode(encode(replace(BUSY, memory=memory))).memory
+    assert (found.scanned_at, found.unowned_since) == (49_990.5, None)
+
+
 def test_a_recording_of_format_1_opens_for_ever() -> None:
     """The file is never made anew: it stands for all that lie on people's disks."""
     assert [one.taken_at for one in read(GOLDEN)] == [one.taken_at for one in STORY]

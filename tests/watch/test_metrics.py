@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -17,11 +18,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdtop.errors import HoldtopError, UsageError
+from holdtop.model.build import build
+from holdtop.model.raw import Runners
+from holdtop.model.values import Runner, Snapshot
 from holdtop.sampler import look_once
 from holdtop.watch import metrics
 from holdtop.watch.metrics import Metrics, address, serve
 from tests.hold.lanes import HOLDTOP, NAP, Box, ended, until
 from tests.hold.sensors import GIB, Sensors
+from tests.reading import views
 from tests.reading.machines import recorded, tree
 
 Samples = dict[tuple[str, ...], float]
@@ -77,6 +82,26 @@ def test_what_is_not_known_has_no_sample(state: Box) -> None:
     found = of("150e-strix-point", state)
     assert not [key for key in found if key[0] in ("holdtop_tctl_celsius", "holdtop_token_held_seconds")]
     assert not [key for key in found if key[0] == "holdtop_pool_bytes"], "nobody's table of processes was recorded"
+
+
+RUNNER = Runner(
+    "holdtop-runner-a.service", "active", "running", "success", 2, "continue", "always", "mixed", "unknown", (),
+    up=True, guarded=False,
+)  # fmt: skip
+
+
+def with_runners(*runners: Runner, why: str | None = None) -> Snapshot:
+    return build(views.raw(runners=Runners(runners, why)), None)
+
+
+def test_a_runner_has_samples_when_it_was_looked_at() -> None:
+    unknown = replace(RUNNER, unit="b", restarts=None, up=None, guarded=None, why="the bus is silent")
+    for why, wanted in ((None, {"up": 1.0, "guarded": 0.0, "restarts_total": 2.0}), ("silent", {})):
+        shown = Metrics()
+        shown.show(with_runners(RUNNER, unknown, why=why))
+        with served(shown) as url:
+            found = {key: value for key, value in samples(page(url)).items() if key[0].startswith("holdtop_runner")}
+        assert found == {(f"holdtop_runner_{name}", RUNNER.unit): value for name, value in wanted.items()}
 
 
 def test_before_the_first_look_nothing_is_said() -> None:
@@ -180,14 +205,14 @@ def test_promtool_has_no_complaint(state: Box, card: Sensors) -> None:
 
 
 @contextlib.contextmanager
-def scraping(target: str, directory: Path) -> Iterator[str]:
-    """A Prometheus with the shipped rules, that scrapes it each second; the address of its interface."""
+def scraping(targets: list[str], directory: Path) -> Iterator[str]:
+    """A Prometheus with the shipped rules, that scrapes them each second; the address of its interface."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config: Mapping[str, Any] = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(SHIPPED / "alerts.yml")],
-        "scrape_configs": [{"job_name": "holdtop", "static_configs": [{"targets": [target]}]}],
+        "scrape_configs": [{"job_name": "holdtop", "static_configs": [{"targets": targets}]}],
     }
     (directory / "prometheus.yml").write_text(json.dumps(config))
     words = [
@@ -221,7 +246,9 @@ def test_each_panel_shows_something_and_each_rule_can_be_judged(state: Box, card
     until(lambda: len(state.tickets()) == 2)
     panels = json.loads((SHIPPED / "dashboard.json").read_text())["panels"]
     queries = {panel["title"]: [one["expr"].replace("$instance", ".*") for one in panel["targets"]] for panel in panels}
-    with watched(state, card) as target, scraping(target, tmp_path) as server:
+    runners = Metrics()
+    runners.show(with_runners(RUNNER))
+    with served(runners) as url, watched(state, card) as box, scraping([box, url.split("/")[2]], tmp_path) as server:
 
         def alerted() -> bool:
             with contextlib.suppress(OSError):  # it is starting
@@ -229,7 +256,8 @@ def test_each_panel_shows_something_and_each_rule_can_be_judged(state: Box, card
             return False
 
         until(alerted, 60)
-        until(lambda: asked(server, queries["The watch itself"][0]), 30)
+        for late in ("The watch itself", "Runners: restarts in an hour"):
+            until(lambda late=late: asked(server, queries[late][0]), 30)  # type: ignore[misc]
         silent = {title for title, exprs in queries.items() if not any(asked(server, expr) for expr in exprs)}
         (rules,) = json.loads(page(f"{server}/api/v1/rules"))["data"]["groups"]
     lanes[0].terminate()

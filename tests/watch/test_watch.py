@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from holdtop.hold import journal
 from holdtop.model.build import build
-from holdtop.model.standing import Standing
+from holdtop.model.standing import LONG, Notice, Standing
 from holdtop.model.values import Flag
+from holdtop.watch.told import to_journal
 from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
 from tests.reading import views
 
@@ -46,27 +48,27 @@ def bound(path: Path) -> socket.socket:
     return listener
 
 
-def received(journal: socket.socket, state: str) -> dict[str, str]:
+def received(listener: socket.socket, state: str) -> dict[str, str]:
     while True:
-        fields = dict(line.split("=", 1) for line in journal.recv(65536).decode().splitlines())
+        fields = dict(line.split("=", 1) for line in listener.recv(65536).decode().splitlines())
         if (fields["HOLDTOP_STATE"], fields["HOLDTOP_FLAG"]) == (state, "ghost"):
             return fields
 
 
 def test_a_ghost_is_told_once_and_then_resolved(tmp_path: Path) -> None:
     box = ghost(tmp_path)
-    with bound(tmp_path / "journal") as journal, bound(tmp_path / "manager") as manager:
+    with bound(tmp_path / "journal") as listener, bound(tmp_path / "manager") as manager:
         words = [sys.executable, "-c", DRIVER, str(tmp_path / "journal"), "watch", "--state-dir", str(box.state)]
         env = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "manager"), "HOLDTOP_REFRESH": "0.2"}
         with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as watch:
-            assert received(journal, "raised")["HOLDTOP_SEVERITY"] == "warning"
+            assert received(listener, "raised")["HOLDTOP_SEVERITY"] == "warning"
             first = manager.recv(65536).decode().splitlines()
             assert first[:2] == ["READY=1", "WATCHDOG=1"]
             assert "gpu ghost" in first[2]
             for _ in range(3):
                 assert manager.recv(65536).decode().startswith("WATCHDOG=1\nSTATUS=looked ")
             assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
-            assert received(journal, "resolved")["PRIORITY"] == "5"
+            assert received(listener, "resolved")["PRIORITY"] == "5"
             watch.send_signal(signal.SIGTERM)
             until(lambda: manager.recv(65536) == b"STOPPING=1")
             said = watch.communicate(timeout=20)[1]
@@ -96,12 +98,12 @@ def test_the_unit_is_silent_and_hides_nobody(tmp_path: Path) -> None:
 
 def test_what_goes_to_the_journal_anyway_is_not_said_twice(tmp_path: Path) -> None:
     box = ghost(tmp_path)
-    with bound(tmp_path / "journal") as journal, (tmp_path / "stderr").open("wb") as errors:
+    with bound(tmp_path / "journal") as listener, (tmp_path / "stderr").open("wb") as errors:
         status = os.fstat(errors.fileno())
         env = {**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}", "HOLDTOP_REFRESH": "0.2"}
         words = [sys.executable, "-c", DRIVER, str(tmp_path / "journal"), "watch", "--state-dir", str(box.state)]
         with subprocess.Popen(words, env=env, stderr=errors) as watch:
-            received(journal, "raised")
+            received(listener, "raised")
             watch.terminate()
     assert (tmp_path / "stderr").read_text() == ""
     assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
@@ -121,6 +123,19 @@ def test_one_look_says_what_stands(tmp_path: Path) -> None:
     assert "\nwarning ghost (gpu " in box.verb("watch", "--once").stdout
     assert box.verb("recover", "--yes", "--reason", "over").returncode == 0
     assert json.loads(box.verb("watch", "--once", "--json").stdout)["flags"] == []
+
+
+def test_all_pids_and_the_whole_command_reach_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both were cut in their midst, where a number or a command is another one."""
+    pids, remedy = tuple(range(1_000_000, 1_000_300)), f"chmod go-w {'/srv/x ' * 200}".strip()
+    stray = Flag("stray", "warning", "gpu", None, pids, "2026-01-01T00:00:00+00:00", "x" * 999, remedy, "/srv")
+    with bound(tmp_path / "journal") as listener:
+        monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "journal"))
+        to_journal(Notice("raised", stray))
+        fields = dict(line.split("=", 1) for line in listener.recv(1 << 20).decode().splitlines())
+    assert fields["HOLDTOP_PIDS"].split() == list(map(str, pids))
+    assert (fields["HOLDTOP_REMEDY"], fields["HOLDTOP_ABOUT"]) == (remedy, "/srv")
+    assert len(fields["MESSAGE"]) <= LONG
 
 
 def test_what_cannot_be_read_is_not_resolved() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from holdtop import config
-from holdtop.cli import types
+from holdtop.cli import looking, types
 from holdtop.console.terminal import why_not
 from holdtop.errors import UsageError
 from holdtop.hold.places import check_resource
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
             on_snapshot=on_snapshot,
             state_dir=args.state_dir,
             resources=resources,
+            setup=looking.setup(args.state_dir),
         )
 
     return start(

@@ -9,13 +9,17 @@ from typing import TypedDict
 from holdtop import config
 from holdtop.errors import HoldtopError, UsageError
 from holdtop.hold import places
-from holdtop.model.raw import MIB, Limits
+from holdtop.model.raw import MIB, Limits, Runners
+from holdtop.model.values import Finding
+from holdtop.sampler import Setup
+from holdtop.sources.roots import Roots
 
 
 class Question(TypedDict):
     resources: tuple[str, ...] | None
     state_dir: str | None
     limits: Limits
+    setup: Setup
 
 
 def question(args: argparse.Namespace) -> Question:
@@ -26,7 +30,7 @@ def question(args: argparse.Namespace) -> Question:
     check_state_dir(args.state_dir)
     loaded = config.load()
     limits = Limits(stray_bytes=loaded.stray_min_mib * MIB, stray_allow=frozenset(loaded.stray_allow))
-    return {"resources": resources, "state_dir": args.state_dir, "limits": limits}
+    return {"resources": resources, "state_dir": args.state_dir, "limits": limits, "setup": setup(args.state_dir)}
 
 
 def check_state_dir(said: str | None) -> None:
@@ -36,6 +40,30 @@ def check_state_dir(said: str | None) -> None:
             places.resolve("gpu", said)
         except HoldtopError as error:
             raise UsageError(str(error)) from error
+
+
+def setup(state_dir: str | None) -> Setup:
+    """How the box around the holds is looked at. Neither is, on a recorded box; nor a state that is meant to be apart.
+
+    What looks is loaded in the thread that does, and the library of the bus on boxes with runners alone.
+    """
+    recorded = Roots.from_environ().said
+
+    def runners() -> Runners:
+        if recorded:
+            return Runners(why=f"they are not looked for: {recorded[0]}")
+        from holdtop.host.runner.watched import look
+
+        return look()
+
+    def state() -> tuple[Finding, ...]:
+        if recorded or state_dir is not None:
+            return ()
+        from holdtop.host.check import findings
+
+        return findings(places.DEFAULT_STATE_DIR)
+
+    return Setup(runners, state)
 
 
 def ascii_only() -> bool:

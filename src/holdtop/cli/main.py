@@ -31,6 +31,7 @@ VERBS = {
     "snapshot": "one look as one file to share",
     "replay": "look at a recording: step, seek, compare",
     "incident": "what happened, as a report",
+    "history": "how long each lane's holds took and waited, and what they needed",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
     "state": "one queue for several accounts: shims, init, migrate, check",

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdtop.model.values import Finding
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something is wrong, and can be mended."""
-
-    #: One stable word for programs, as ``no-tctl``.
-    kind: str
-    #: What was seen, in one clause.
-    what: str
-    #: What is lost by it.
-    why: str
-    #: The exact command, or what to boot with or to install where there is no command for it.
-    remedy: str
+__all__ = ["Fact", "Finding", "Said", "Unlooked"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,10 @@
-"""What the verbs of the box say: findings, and the steps of a change."""
+"""The steps of a change to the box."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from holdtop.lean import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong with the set-up of this box."""
-
-    #: Stable, for programs: ``writable``, ``old-tool``, …
-    kind: str
-    #: The path, account or process it is about; foreign text, as are the others.
-    about: str
-    what: str
-    why: str
-    #: The command that mends it, or what has to be done.
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from holdtop.model import clock, flags_state
+from holdtop.model import clock, flags_setup, flags_state
 from holdtop.model.memory import available_ram
 from holdtop.model.scene import Scene, amount, command, flag, named
 from holdtop.model.values import Flag, Process, Severity
@@ -58,18 +58,18 @@ def unkillable(scene: Scene) -> Iterator[Flag]:
             )
 
 
-def stray(scene: Scene) -> Iterator[Flag]:
+def strays(scene: Scene) -> Iterator[Flag]:
     """A user of the device outside every payload under the token."""
-    view = next((seen.view for seen in scene.seen if seen.resource.name == "gpu"), None)
-    for process in scene.strays:
+    for stray in scene.strays:
+        view = next((seen.view for seen in scene.seen if seen.resource.name == stray.resource), None)
         yield flag(
             "stray",
             "warning",
-            f"{named(process)} uses {_memory((process,))} of the GPU without holding it",
-            command("kill --pid", view, str(process.pid)),
-            "gpu",
+            f"{named(stray.process)} uses {amount(stray.size)} of the {stray.resource.upper()} without holding it",
+            command("kill --pid", view, str(stray.process.pid)),
+            stray.resource,
             None,
-            (process.pid,),
+            (stray.process.pid,),
         )
 
 
@@ -155,13 +155,14 @@ def gpu_reset(scene: Scene) -> Iterator[Flag]:
 KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     survivor,
     unkillable,
-    stray,
+    strays,
     unreadable,
     stranded_memory,
     low_memory,
     hot,
     gpu_reset,
     *flags_state.KINDS,
+    *flags_setup.KINDS,
 )
 
 
@@ -170,7 +171,11 @@ def judge(scene: Scene) -> tuple[Flag, ...]:
     before = {_key(old): old.since for old in scene.facts.previous.flags} if scene.facts.previous else {}
     now = scene.facts.raw.taken_at
     found = [replace(new, since=before.get(_key(new), now)) for kind in KINDS for new in kind(scene)]
-    return tuple(sorted(found, key=lambda new: (_ORDER.index(new.severity), _rank(new), new.ticket or "", new.pids)))
+    return tuple(
+        sorted(
+            found, key=lambda new: (_ORDER.index(new.severity), _rank(new), new.ticket or "", new.pids, new.about or "")
+        )
+    )
 
 
 def _rank(new: Flag) -> tuple[bool, str]:
@@ -179,7 +184,7 @@ def _rank(new: Flag) -> tuple[bool, str]:
 
 
 def _key(one: Flag) -> tuple[object, ...]:
-    return one.kind, one.resource, one.ticket, one.pids
+    return one.kind, one.resource, one.ticket, one.pids, one.about
 
 
 def _names(processes: tuple[Process, ...]) -> str:

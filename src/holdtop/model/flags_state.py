@@ -125,6 +125,7 @@ def state_permissions(scene: Scene) -> Iterator[Flag]:
                 f"others than the state's own group may exchange what lies below {path}",
                 f"chmod {mend} {shlex.quote(path)}",
                 seen.resource.name,
+                about=path,
             )
 
 

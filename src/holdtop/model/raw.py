@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdtop.hold.view import QueueView
-from holdtop.model.values import Device, Reading
+from holdtop.model.values import Device, Finding, Reading, Runner
 
 MIB = 1024**2
+NO_CARD = Reading(why="no AMD GPU was found")
 #: How the name of a device begins whose PCI address is not known.
 NAMELESS = "unknown-"
 
@@ -83,8 +84,8 @@ class Client:
     foreign: bool = False
 
     def of(self, pci_address: str) -> bool:
-        """Whether it is that card's; older kernels name no card, and a card whose address is not known no client."""
-        return self.key[0] in (pci_address, "", "amdgpu") or pci_address.startswith(NAMELESS)
+        """Whether it is that device's; older kernels name the driver alone, and a device without an address none."""
+        return self.key[0] in (pci_address, "", "amdgpu", "amdxdna_accel_driver") or pci_address.startswith(NAMELESS)
 
     def merged(self, other: Client) -> Client:
         """Two descriptors of one client, which were read at two instants: the larger figures count."""
@@ -159,6 +160,15 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
+class Runners:
+    """The units of CI runners on this box."""
+
+    units: tuple[Runner, ...] = ()
+    #: Why they could not be looked for; ``None``: ``units`` are all that there are.
+    why: str | None = "nobody looked for runners"
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """From when on something is worth a flag."""
 
@@ -194,8 +204,10 @@ class Raw:
     host_readings: Mapping[str, Reading] = field(default_factory=dict)
     table: Table | None = None
     uses: Uses | None = None
-    #: Why there is no card, when there is none.
-    no_card_why: str = "no AMD GPU was found"
+    #: Why there is no scan of descriptors, or no newer one.
+    uses_why: str | None = None
+    #: Of each sensor that a card would have, when there is none.
+    no_card: Reading = NO_CARD
     #: By (pid, start ticks).
     details: Mapping[tuple[int, int], Details] = field(default_factory=dict)
     #: User names by uid.
@@ -203,3 +215,6 @@ class Raw:
     containment: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     limits: Limits = Limits()
+    runners: Runners = Runners()
+    #: What is wrong with the state as ``holdtop state check`` sees it.
+    state: tuple[Finding, ...] = ()

@@ -21,13 +21,23 @@ class Survivors:
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """Who uses a device much whose token is not theirs."""
+
+    resource: str
+    process: Process
+    #: Of the device's memory.
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     facts: Facts
     seen: tuple[Seen, ...]
     readings: Readings
     memory: Memory
     survivors: tuple[Survivors, ...]
-    strays: tuple[Process, ...]
+    strays: tuple[Stray, ...]
 
 
 def flag(
@@ -38,9 +48,10 @@ def flag(
     resource: str | None = None,
     ticket: str | None = None,
     pids: tuple[int, ...] = (),
+    about: str | None = None,
 ) -> Flag:
     """A flag; ``build`` fills in since when it stands."""
-    return Flag(kind, severity, resource, ticket, pids, "", text, remedy)
+    return Flag(kind, severity, resource, ticket, pids, "", text, remedy, about)
 
 
 def command(verb: str, view: QueueView | None, target: str = "", reason: str = "REASON") -> str:

@@ -41,8 +41,9 @@ class Standing:
         states: dict[str | None, str] = {resource.name: resource.state for resource in snapshot.resources}
         absent = "unknown" if "unknown" in states.values() else "free"
         states.setdefault(None, "free")
+        unseen = {runner.unit for runner in snapshot.runners if runner.up is None or snapshot.runners_why}
         for key, old in list(self._told.items()):
-            if key not in now and states.get(old.resource, absent) != "unknown":
+            if key not in now and states.get(old.resource, absent) != "unknown" and old.about not in unseen:
                 yield Notice("resolved", self._told.pop(key))
         for key, flag in reversed(now.items()):
             told = self._told.get(key)
@@ -53,4 +54,4 @@ class Standing:
 
 def flag_key(flag: Flag) -> tuple[object, ...]:
     """A ghost whose leftovers end one by one stays one notice; without a ticket pids and remedy tell two apart."""
-    return flag.kind, flag.resource, flag.ticket or (flag.pids, flag.remedy)
+    return flag.kind, flag.resource, flag.ticket or flag.about or (flag.pids, flag.remedy)

@@ -2,8 +2,7 @@
 
 What is recorded is foreign when it is read again: each value is held against its hint, so that nothing reaches a
 screen which a live look could not have brought there. A field that this version does not know is left out, one that
-the recording lacks gets its default: recordings open for ever. Fields that do not count for equality are for the next
-look's rates and are not stored.
+the recording lacks gets its default: recordings open for ever.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from holdtop.errors import RecordingError
 from holdtop.hold.redact import redact_argv, redact_command, redact_text
 from holdtop.model.values import Readings, Snapshot
 
+#: For the next look's rates alone: nobody is shown them.
+_NEXT_LOOK = frozenset({"cpu_seconds", "sampled_at", "unowned_since"})
 #: No number of a box is larger; of larger ones arithmetic may fail.
 _LARGEST = 1 << 63
 _Read = Callable[[Any], Any]
@@ -68,7 +69,7 @@ def _mapped(value: object) -> object:
 
 @cache
 def _stored(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in _NEXT_LOOK)
 
 
 _ENCODER = json.JSONEncoder(default=_mapped, separators=(",", ":"), check_circular=False)

@@ -13,24 +13,38 @@ from typing import Any
 
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.model.build import wanted
-from holdtop.model.raw import Details, Limits, Look, Raw, Reset, Table, Uses
-from holdtop.model.values import Reading, Readings
+from holdtop.model.raw import NO_CARD, Details, Limits, Look, Raw, Reset, Runners, Table, Uses
+from holdtop.model.values import Finding, Reading, Readings
 from holdtop.payload.containment import possible
 from holdtop.sampler import devices
 from holdtop.sampler.looks import look_all
-from holdtop.sampler.source import Source
+from holdtop.sampler.source import HANGS, Source
 from holdtop.sources import cards, gpu, host, processes, users
 from holdtop.sources.cards import Card
 from holdtop.sources.files import read_text
 from holdtop.sources.roots import Roots
 from holdtop.systemd import UserScopes
 
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the box around the holds is looked at: handed in, since what knows of units and accounts lies above.
+
+    Each may block, and raises nothing.
+    """
+
+    runners: Callable[[], Runners]
+    state: Callable[[], tuple[Finding, ...]]
+
+
 #: What is asked of a box, and makes two boxes the same.
-Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool]
+Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool, Setup | None]
 #: How often cards are looked for again, in seconds.
 CARDS_PERIOD = 5.0
 #: How often what hardly changes is read, in seconds.
 STANDING_PERIOD = 60.0
+#: How often the service manager is asked about runners, and how often accounts and their programs are looked through.
+RUNNERS_PERIOD, SETUP_PERIOD = 10.0, 60.0
 #: Seconds for which an old answer of the queues' state still counts as the state.
 STATE_PATIENCE = 5.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -40,7 +54,7 @@ class Box:
     """Owns the sources. Only ``wait`` waits, to its end at most."""
 
     def __init__(self, question: Question, device_period: float = 0.0) -> None:
-        resources, state_dir, self._roots, self._limits, sensors = question
+        resources, state_dir, self._roots, self._limits, sensors, setup = question
         roots = self._roots
         self._wanted: frozenset[tuple[int, int]] = frozenset()
         self._looks: Source[tuple[Look, ...]] = Source("state", lambda: look_all(resources, state_dir))
@@ -50,10 +64,15 @@ class Box:
         self._details = Source("details", self._read_details)
         self._cards: Source[list[Card]] | None = None
         self._uses: Source[Uses] | None = None
+        self._runners: Source[Runners] | None = None
+        self._setup: Source[tuple[Finding, ...]] | None = None
         #: What was heard of cards that hung, by PCI address; whoever listens keeps it.
         self.resets: dict[str, Reset] = {}
         #: By card (``None`` for the box itself) and the names of the readings that the source promises.
         self._readers: dict[tuple[Card | None, tuple[str, ...]], Source[Readings]] = {}
+        if setup:
+            self._runners = Source("runners", setup.runners, RUNNERS_PERIOD)
+            self._setup = Source("set-up", setup.state, SETUP_PERIOD)
         if sensors:
             self._cards = Source("cards", lambda: cards.find(roots.sys), CARDS_PERIOD)
             self._uses = Source("device users", lambda: users.scan(roots), device_period)
@@ -99,7 +118,8 @@ class Box:
 
     def _sources(self) -> Iterator[Source[Any]]:
         yield from (self._looks, self._table, self._standing)
-        yield from (source for source in (self._cards, self._uses) if source is not None)
+        some = (self._cards, self._uses, self._runners, self._setup)
+        yield from (source for source in some if source is not None)
         yield from list(self._readers.values())
 
     def _follow_cards(self) -> None:
@@ -148,12 +168,15 @@ class Box:
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
             uses=_newest(self._uses, None) if self._uses else None,
-            no_card_why=_no_card_why(self._cards),
+            uses_why=self._uses_why(),
+            no_card=_no_card(self._cards),
             details=details,
             users=names,
             containment=standing.containment,
             roots=self._roots.said,
             limits=self._limits,
+            runners=_runners(self._runners),
+            state=_newest(self._setup, ()) if self._setup else (),
         )
 
     def _looks_why(self) -> str | None:
@@ -162,6 +185,11 @@ class Box:
             return None
         return f"the state has not answered for {silent:.0f} s"
 
+    def _uses_why(self) -> str | None:
+        if self._uses is None:
+            return "descriptors were not looked at"
+        return _unanswered(self._uses) if self._uses.newest is None or (self._uses.silent_for or 0) > HANGS else None
+
     def _readings_of(self, card: Card | None) -> Readings:
         return devices.first_known(
             _answer(source, names) for (of, names), source in self._readers.items() if of == card
@@ -169,7 +197,7 @@ class Box:
 
 
 def _answer(source: Source[Readings], names: tuple[str, ...]) -> Readings:
-    answer, at = source.newest or (dict.fromkeys(names, Reading(why=_unanswered(source))), None)
+    answer, at = source.newest or (dict.fromkeys(names, _pending(source)), None)
     return {name: replace(reading, at=at) for name, reading in answer.items()}
 
 
@@ -204,7 +232,19 @@ def _initial_pidns() -> bool | None:
     return None if inode is None else inode == INITIAL_PIDNS
 
 
-def _no_card_why(found: Source[list[Card]] | None) -> str:
+def _runners(source: Source[Runners] | None) -> Runners:
+    """Units that were seen once are shown on while their manager is silent, as what they were."""
+    if source is None or source.newest is None:
+        return Runners(why=_unanswered(source)) if source else Runners()
+    silent, last = source.silent_for, source.newest[0]
+    return last if silent is None or silent < STATE_PATIENCE else replace(last, why=_unanswered(source))
+
+
+def _no_card(found: Source[list[Card]] | None) -> Reading:
     if found is None:
-        return "no sensor was asked"
-    return "no AMD GPU was found" if found.newest else _unanswered(found)
+        return Reading(why="no sensor was asked")
+    return NO_CARD if found.newest else _pending(found)
+
+
+def _pending(source: Source[Any]) -> Reading:
+    return Reading(why=_unanswered(source), cause="pending")

@@ -11,7 +11,7 @@ from holdtop.errors import ConfigError
 from holdtop.model.build import build
 from holdtop.model.raw import MIB, Limits
 from holdtop.model.values import Snapshot
-from holdtop.sampler.box import Box, Question
+from holdtop.sampler.box import Box, Question, Setup
 from holdtop.sources import hotplug
 from holdtop.sources.roots import Roots
 
@@ -34,6 +34,7 @@ def _question(
     roots: Roots | None,
     limits: Limits | None,
     sensors: bool,
+    setup: Setup | None,
 ) -> Question:
     return (
         None if resources is None else tuple(resources),
@@ -41,6 +42,7 @@ def _question(
         roots or Roots.from_environ(),
         limits or configured_limits(),
         sensors,
+        setup,
     )
 
 
@@ -61,8 +63,9 @@ class Sampler:
         on_snapshot: Callable[[Snapshot], None] | None = None,
         sensors: bool = True,
         limits: Limits | None = None,
+        setup: Setup | None = None,
     ) -> None:
-        self._question = _question(resources, state_dir, roots, limits, sensors)
+        self._question = _question(resources, state_dir, roots, limits, sensors, setup)
         self._refresh, self._device_refresh = refresh, device_refresh
         self._on_snapshot = on_snapshot
         self._stopped = threading.Event()
@@ -114,13 +117,14 @@ def look_once(
     deadline: float = 2.0,
     roots: Roots | None = None,
     limits: Limits | None = None,
+    setup: Setup | None = None,
 ) -> Snapshot:
     """One snapshot within ``deadline`` seconds, whatever hangs.
 
     Without ``sensors`` none is read, and no descriptor of a process: the queue, and the processes below its tickets.
     """
     until = time.monotonic() + deadline
-    question = _question(resources, state_dir, roots, limits, sensors)
+    question = _question(resources, state_dir, roots, limits, sensors, setup)
     with _single:
         box = _hanging.pop(question, None) or Box(question)
         box.ask()

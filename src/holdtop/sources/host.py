@@ -78,10 +78,11 @@ def pressure(roots: Roots) -> Mapping[str, Reading]:
     try:
         said = _SOME.search(read(path))
     except OSError as error:
-        reason = why(error, path)
+        lacking = Reading(why=why(error, path), source=path)
         if not os.path.exists(path):
             reason = "this kernel has no pressure information (CONFIG_PSI, psi=1)"
-        return {PRESSURE_NAME: Reading(why=reason, source=path)}
+            lacking = Reading(why=reason, source=path, cause="no-psi")
+        return {PRESSURE_NAME: lacking}
     if said is None or float(said[1]) > 100:
         return {PRESSURE_NAME: Reading(why="pressure/memory holds no average", source=path)}
     return {PRESSURE_NAME: Reading(value=float(said[1]), source=path)}

@@ -15,7 +15,7 @@ from typing import get_args
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from holdtop.errors import HoldtopError, UsageError
@@ -55,13 +55,14 @@ class Metrics(Collector):
     def show(self, snapshot: Snapshot) -> None:
         self._last = snapshot
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         if snapshot := self._last:
             looked = datetime.fromisoformat(snapshot.taken_at).timestamp()
             yield _one("holdtop_last_look_timestamp_seconds", "When the box was last looked at", looked)
             yield from _of_resources(snapshot)
             yield from _of_readings(snapshot)
             yield from _of_memory(snapshot.memory)
+            yield from _of_runners(snapshot)
             yield _flags(snapshot)
 
 
@@ -138,6 +139,18 @@ def _of_memory(memory: Memory) -> Iterator[GaugeMetricFamily]:
     yield parts
     yield _one("holdtop_headroom_bytes", "What a new payload can have", memory.headroom_bytes)
     yield _one("holdtop_unreadable_processes", "Who could not be looked into", memory.unreadable_processes)
+
+
+def _of_runners(snapshot: Snapshot) -> Iterator[Metric]:
+    """Of those that were looked at."""
+    up = GaugeMetricFamily("holdtop_runner_up", "1 for a CI runner that takes jobs", labels=["unit"])
+    guarded = GaugeMetricFamily("holdtop_runner_guarded", "1 for one that survives its jobs", labels=["unit"])
+    restarts = CounterMetricFamily("holdtop_runner_restarts", "By its manager since it was started", labels=["unit"])
+    for runner in snapshot.runners if snapshot.runners_why is None else ():
+        for family, value in ((up, runner.up), (guarded, runner.guarded), (restarts, runner.restarts)):
+            if value is not None:
+                family.add_metric([runner.unit], value)
+    yield from (up, guarded, restarts)
 
 
 def _flags(snapshot: Snapshot) -> GaugeMetricFamily:

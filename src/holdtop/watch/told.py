@@ -28,11 +28,12 @@ def to_journal(notice: Notice) -> None:
         "HOLDTOP_SEVERITY": flag.severity,
         "HOLDTOP_RESOURCE": flag.resource,
         "HOLDTOP_TICKET": flag.ticket,
-        "HOLDTOP_PIDS": " ".join(map(str, flag.pids)) or None,
+        "HOLDTOP_ABOUT": flag.about,
         "HOLDTOP_SINCE": flag.since,
-        "HOLDTOP_REMEDY": flag.remedy,
     }
-    journal.send({name: clean(str(value), LONG) for name, value in fields.items() if value is not None})
+    said = {name: clean(str(value), LONG) for name, value in fields.items() if value is not None}
+    pids = {"HOLDTOP_PIDS": " ".join(map(str, flag.pids)).encode()} if flag.pids else {}  # all of them, or none
+    journal.send({**said, "HOLDTOP_REMEDY": clean(flag.remedy)}, pids)  # a command that is cut is none
 
 
 def to_manager(*states: str) -> None:

@@ -10,12 +10,13 @@ from textual.screen import Screen
 
 from holdtop.console.app import Console, Setup
 from holdtop.console.feeds import Acts
+from holdtop.console.kept import Kept
 from holdtop.console.keys import bindings
 from holdtop.console.messages import tell
 from holdtop.console.replaying.keys import TIME_KEYS
 from holdtop.console.replaying.moments import Moment
 from holdtop.console.replaying.player import Player
-from holdtop.console.replaying.screens import ReplayScreen
+from holdtop.console.replaying.screens import OVER, ReplayScreen
 from holdtop.console.view.figures import History
 
 
@@ -74,8 +75,8 @@ class Replay(Console):
         world.history = History()
         for readings in moment.past:
             world.history.note(readings)
-        world.log.clear()
-        world.add_log(moment.lines)
+        world.kept = Kept()
+        world.kept.add(moment.lines)
         world.acts = moment.acts
         self._say_where()
         world.take(moment.snapshot)
@@ -101,4 +102,4 @@ class Replay(Console):
             self._main().look_again()
 
     def action_arm(self) -> None:
-        self._main().say("this is a recording: what it shows is over, and nothing in it can be ended")
+        self._main().say(OVER)

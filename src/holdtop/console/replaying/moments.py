@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdtop.console.events import LogLine, parse_event
 from holdtop.console.feeds import Acts
-from holdtop.console.world import KEPT_LINES
+from holdtop.console.kept import KEPT_LINES
 from holdtop.model.values import Readings, Snapshot
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.recording import Instant, Told

@@ -22,6 +22,8 @@ from holdtop.model.changes import Change, changes
 from holdtop.model.values import Snapshot
 from holdtop.recorder.seeking import FORMS
 
+#: Why nothing can be done here.
+OVER = "this is a recording: what it shows is over, and nothing in it can be ended"
 _ROLES: dict[str, Role] = {"+": "warning", "-": "ok", "~": "info"}
 
 
@@ -35,6 +37,9 @@ class ReplayScreen(MainScreen):
         super().__init__(look, *given, **named)
         self._player = player
         self._noted: Snapshot | None = None
+
+    def _no_act(self) -> str:
+        return OVER
 
     def action_step(self, by: int) -> None:
         self._player.step(by)

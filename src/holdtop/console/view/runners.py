@@ -4,33 +4,57 @@ from __future__ import annotations
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line
-from holdtop.model.values import Runner
+from holdtop.console.view.when import coarse, seconds_until
+from holdtop.model.values import Runner, Snapshot
+from holdtop.render import short_bytes
 
-ROWS = 2
-#: What is said where no snapshot names a runner: not that there is none.
-NOTHING_KNOWN = (
-    "Nothing is known of CI runners on this box: no source of this program has read their units.",
-    "That does not mean that there are none: systemctl list-units '*runner*' asks the service manager.",
-)
+ROWS = 3
+NONE = "No CI runner of holdtop's is installed on this box: holdtop runner install makes one."
 
 
-def runner_rows(runner: Runner, width: int, glyphs: Glyphs, *, selected: bool) -> tuple[Line, Line]:
-    well = runner.active_state == "active" and not runner.problems
-    role: Role = "ok" if well else "critical" if runner.active_state != "active" else "warning"
+def empty_words(snapshot: Snapshot | None) -> tuple[str, ...]:
+    """What is said where the snapshot names no runner: there is none, or it is not known whether there is."""
+    why = snapshot.runners_why if snapshot else "the box was not looked at yet"
+    if why is None:
+        return (NONE,)
+    return (f"Nothing is known of CI runners on this box: {why}.", "That does not mean that there are none.")
+
+
+def runner_rows(runner: Runner, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> tuple[Line, ...]:
+    """Its state; what is wrong with it; the remedy, or what it may have where nothing is to be mended."""
+    role = _role(runner)
     restarts = "?" if runner.restarts is None else str(runner.restarts)
+    sign = {"ok": glyphs.fine, "muted": "?"}.get(role, glyphs.severity["critical"])
+    seconds = seconds_until(runner.since, now)
     head = line(
-        Span(f" {glyphs.fine if well else glyphs.severity['critical']:<2}", role, True),
+        Span(f" {sign:<2}", role, True),
         Span(glyphs.column(runner.unit, max(20, width // 3)) + " ", "text", True),
         Span(f"{glyphs.clean(runner.active_state, 16)}/{glyphs.clean(runner.sub_state, 16)} ", role, True),
+        Span("" if seconds is None else f"{coarse(-seconds)} ", "muted"),
         Span(f"{runner.registration} {glyphs.dot} restarts {restarts} {glyphs.dot} ", "muted"),
         Span(f"result {glyphs.clean(runner.result, 24)}", "muted"),
         selected=selected,
     )
+    said = "; ".join(runner.problems) or runner.why or _policies(runner)
+    remedy = "; ".join(dict.fromkeys(one.remedy for one in runner.findings)) or _limits(runner)
+    told = Span(glyphs.clean(said, width), "warning" if runner.problems else "muted")
+    mend = Span(f"   {glyphs.arrow} {glyphs.clean(remedy, width)}", "muted")
+    return head, line(Span("     "), told, selected=selected), line(mend, selected=selected)
+
+
+def _role(runner: Runner) -> Role:
+    if runner.why is not None:
+        return "muted"
+    if runner.active_state != "active" or runner.up is False:
+        return "critical"
+    return "warning" if runner.problems else "ok"
+
+
+def _policies(runner: Runner) -> str:
     policies = (("OOM", runner.oom_policy), ("Restart", runner.restart), ("Kill", runner.kill_mode))
-    said = "; ".join(runner.problems) or ", ".join(f"{name} {value or 'unknown'}" for name, value in policies)
-    tail = line(
-        Span(f"   {glyphs.arrow} ", "muted"),
-        Span(glyphs.clean(said, width), "warning" if runner.problems else "muted"),
-        selected=selected,
-    )
-    return head, tail
+    return ", ".join(f"{name} {value or 'unknown'}" for name, value in policies)
+
+
+def _limits(runner: Runner) -> str:
+    high, most = (short_bytes(size, "unknown") for size in (runner.memory_high_bytes, runner.memory_max_bytes))
+    return f"slowed from {high} on, at most {most}; its manager: {runner.manager}"

@@ -13,8 +13,8 @@ from holdtop.console.events import LogLine
 from holdtop.console.view import acts
 from holdtop.console.view.acts import Deed, act_rows, chain_line, chain_words, deeds
 from holdtop.console.view.receipts import of_lane, receipt_head, receipt_row, receipts, summary
-from holdtop.console.view.runners import NOTHING_KNOWN, runner_rows
 from holdtop.console.view.runners import ROWS as RUNNER_ROWS
+from holdtop.console.view.runners import empty_words, runner_rows
 from holdtop.console.view.subject import find_resource
 from holdtop.console.view.tabs import Tab, tab_at, tab_line
 from holdtop.console.view.text import Line, Span, line, title, wrapped
@@ -143,7 +143,7 @@ class ActsPanel(Rows[Deed]):
         return act_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
 
     def detail(self) -> str:
-        return chain_words(self.world.acts)
+        return chain_words(self.world.acts, reading=self.world.reading_acts)
 
     def head(self) -> Line | None:
         return chain_line(self.world.acts, self.look.glyphs)
@@ -172,18 +172,20 @@ class RunnerPanel(Rows[Runner]):
         return item.unit
 
     def draw(self, item: Runner, width: int, selected: bool) -> Sequence[Line]:
-        return runner_rows(item, width, self.look.glyphs, selected=selected and self.has_focus)
+        now = self.world.snapshot.taken_at if self.world.snapshot else ""
+        return runner_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
 
     def empty(self) -> Sequence[Line]:
-        return [part for words in NOTHING_KNOWN for part in wrapped(words, self.size.width, self.look.glyphs)]
+        words = empty_words(self.world.snapshot)
+        return [part for said in words for part in wrapped(said, self.size.width, self.look.glyphs)]
 
 
-def behind(look: Look, world: World) -> tuple[Rows[Any], ...]:
+def behind(look: Look, world: World, acts: ActsPanel) -> tuple[Rows[Any], ...]:
     """The lists of the pages behind the first one, in the order of Tab."""
     return (
         PastPanel(look, world, id="past"),
         OwnPanel(look, world, id="own"),
-        ActsPanel(look, world),
+        acts,
         ReceiptPanel(look, world, id="receipts"),
         RunnerPanel(look, world),
     )

@@ -40,6 +40,11 @@ def check(state_dir: str) -> dict[str, tuple[Said, ...]]:
     return {"way": (Fact("no-state-dir", f"there is no {state_dir}: each account queues in its own home"),), **said}
 
 
+def findings(state_dir: str) -> tuple[Finding, ...]:
+    """What is wrong, alone."""
+    return tuple(one for said in check(state_dir).values() for one in said if isinstance(one, Finding))
+
+
 def in_short(state_dir: str) -> Iterator[Said]:
     """The same for the doctor: its facts are counted only."""
     every = [one for said in check(state_dir).values() for one in said]

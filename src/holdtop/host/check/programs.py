@@ -43,7 +43,8 @@ def tools_of(state_dir: str) -> Iterator[Said]:
         for tool in tools(one, state_dir):
             if tool.stale and shared:
                 remedy = f"sudo holdtop state shims --user {shlex.quote(one.name)}"
-                yield Finding("old-tool", tool.said, _FORKS, f"{remedy}; or rm {shlex.quote(tool.path)}")
+                kind = "old-tool" if tool.resolves == "home" else "unknown-tool"
+                yield Finding(kind, tool.said, _FORKS, f"{remedy}; or rm {shlex.quote(tool.path)}", tool.path)
             elif one.uid != 0 or tool.stale:
                 yield Fact("tool", tool.said)
 
@@ -63,7 +64,7 @@ def programs(state_dir: str) -> Iterator[Said]:
             paths = sorted(set(places))
             what = f"{_named(paths)}, which {one.name} would run or read programs from, may be written by {who}"
             remedy = f"sudo chmod go-w {' '.join(map(shlex.quote, paths[:NAMED]))}, or chown to {one.name} or root"
-            yield Finding("writable-program", what, _GAINS, remedy)
+            yield Finding("writable-program", what, _GAINS, remedy, paths[0])
         if not found:
             number = counted(looked, "place", "places")
             yield Fact(

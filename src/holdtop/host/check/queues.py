@@ -33,4 +33,6 @@ def queues(state_dir: str) -> Iterator[Said]:
             said = "; ".join(old.living[0] for old in olds)
             what = f"two queues of {name} are alive: {said}" + (f", beside {state_dir}" if shared else "")
             remedy = "start no lane there, wait until it is empty, then: sudo holdtop state migrate --from "
-            yield Finding("two-queues", what, _SPLIT, remedy + shlex.quote(olds[0].account.home))
+            yield Finding(
+                "two-queues", what, _SPLIT, remedy + shlex.quote(olds[0].account.home), olds[0].places.queue_path
+            )

@@ -44,7 +44,7 @@ def sessions(state_dir: str) -> Iterator[Said]:
             shown = ", ".join(map(str, pids[:NAMED])) + (", …" if len(pids) > NAMED else "")
             number = counted(len(pids), "process", "processes")
             what = f"{number} of {one.name} without group {group_name(gid)} ({shown}): {where[0]}"
-            yield Finding("old-session", what, _DENIED, where[1])
+            yield Finding("old-session", what, _DENIED, where[1], one.name)
 
 
 def _pids(one: Account) -> list[int]:
@@ -100,7 +100,7 @@ def variables(state_dir: str) -> Iterator[Said]:
                 found[said].append(pid)
         for (kind, what, remedy), pids in found.items():
             why = "each hold there is refused" if kind == "half-named" else _SPLIT
-            yield Finding(kind, f"{one.name}, pid {', '.join(map(str, pids[:NAMED]))}: {what}", why, remedy)
+            yield Finding(kind, f"{one.name}, pid {', '.join(map(str, pids[:NAMED]))}: {what}", why, remedy, one.name)
         if closed:
             yield Unlooked(
                 "closed", f"the variables of {counted(closed, 'process', 'processes')} of {one.name}", "closed"

@@ -12,6 +12,7 @@ from holdtop.host.doctor.devices import devices
 from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Section, Unlooked
 from holdtop.host.doctor.memory import memory
 from holdtop.host.doctor.readings import readings
+from holdtop.host.doctor.runners import runners
 from holdtop.host.doctor.second_opinion import second_opinion
 from holdtop.host.doctor.state import state
 
@@ -24,6 +25,7 @@ SECTIONS: Mapping[str, Section] = {
     "second opinion": second_opinion,
     "box": box,
     "state": state,
+    "runners": runners,
 }
 #: Seconds for all sections, which run side by side: the longest is the second opinion.
 DEADLINE = amdsmi.DEADLINE + 2.0

@@ -34,4 +34,4 @@ Section = Callable[[Case], Iterable[Said]]
 
 def hangs(reading: Reading) -> bool:
     """There is no value because the read has not come back (or has not begun for want of its card)."""
-    return reading.value is None and (reading.why or "").startswith(("timeout", "not read yet"))
+    return reading.cause == "pending"

@@ -94,7 +94,7 @@ def _own(card: Device) -> Iterator[Said]:
     """What the card's chip or its firmware does not give cannot be mended; that there is no chip at all, can."""
     lost = {name: card.readings[name] for name in _LABELS if name in card.readings}
     lost = {name: reading for name, reading in lost.items() if reading.value is None and not hangs(reading)}
-    if all(name in lost and "no sensor chip" in (lost[name].why or "") for name in _CHIP):
+    if all(name in lost and lost[name].cause == "no-chip" for name in _CHIP):
         yield Finding("no-hwmon", f"{card.pci_address}: no sensor chip amdgpu", _LOST_CHIP, _NO_CHIP)
         lost = {name: reading for name, reading in lost.items() if name not in _CHIP}
     for name, reading in lost.items():
@@ -104,7 +104,7 @@ def _own(card: Device) -> Iterator[Said]:
 def _box(case: Case) -> Iterator[Said]:
     for name in (PRESSURE_NAME, "mem_available_bytes"):
         reading = case.snapshot.readings[name]
-        if reading.value is None and "CONFIG_PSI" in (reading.why or ""):
+        if reading.cause == "no-psi":
             yield Finding(
                 "no-pressure", reading.why or "", _LOST_PRESSURE, "boot with psi=1 on the kernel's command line"
             )

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import sdbus
 from sdbus.exceptions import DbusNoReplyError, DbusTimeoutError
@@ -19,7 +19,7 @@ from holdtop.errors import RefusedError, UnseenError
 NAME = "org.freedesktop.systemd1"
 PATH = "/org/freedesktop/systemd1"
 #: For one answer, in seconds.
-ANSWER_TIMEOUT = 25
+ANSWER_TIMEOUT = 25.0
 #: For a job (a start, a stop), in seconds; longer than the unit's ``TimeoutStopSec``.
 JOB_TIMEOUT = 330.0
 POLL_SECONDS = 0.1
@@ -28,16 +28,19 @@ POLL_SECONDS = 0.1
 class Connection:
     """To one manager. Each question raises ``RefusedError`` when it says no, ``UnseenError`` when it says nothing."""
 
-    def __init__(self, *, system: bool) -> None:
-        """Raises ``UnseenError`` when there is no such manager here."""
+    def __init__(self, *, system: bool, patience: float = ANSWER_TIMEOUT) -> None:
+        """``patience``: for one answer, in seconds. Raises ``UnseenError`` when there is no such manager here."""
         self.said = "the system's service manager" if system else f"the service manager of uid {os.geteuid()}"
         try:
             self._bus = sdbus.sd_bus_open_system() if system else sdbus.sd_bus_open_user()
-            self._bus.method_call_timeout_usec = ANSWER_TIMEOUT * 1_000_000
+            self._bus.method_call_timeout_usec = int(patience * 1e6)
             self.call("GetDefaultTarget")
         except (sdbus.SdBusBaseError, OSError, RefusedError) as error:
             hint = "" if system else "; it runs while you are logged in or linger, and XDG_RUNTIME_DIR leads to it"
             raise UnseenError(f"{self.said} cannot be asked: {_words(error)}{hint}") from error
+
+    def close(self) -> None:
+        self._bus.close()
 
     def call(self, method: str, signature: str = "", *arguments: Any) -> Any:
         """A method of the manager itself."""
@@ -63,9 +66,16 @@ class Connection:
 class Manager:
     """What a runner needs of its manager. Raises as ``Connection`` does."""
 
-    def __init__(self, *, system: bool) -> None:
-        self._connection = Connection(system=system)
+    def __init__(self, *, system: bool, patience: float = ANSWER_TIMEOUT) -> None:
+        self._connection = Connection(system=system, patience=patience)
         self._call = self._connection.call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leaves the bus; nothing more is to be asked."""
+        self._connection.close()
 
     def properties(self, unit: str) -> dict[str, Any]:
         """All that is said of a service. Of an absent one ``LoadState`` is ``not-found``."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdtop.host.runner import sizes
 from holdtop.host.runner.settings import Settings
 from holdtop.host.runner.sizes import INFINITY
-from holdtop.host.values import Finding
+from holdtop.host.said import Finding
 
 Properties = Mapping[str, Any]
+#: Longer than ``RestartSec`` by so much, in seconds, has a unit to be up, or it may be in a loop.
+LOOP_MARGIN = 10.0
+
+
+def seen(settings: Settings, said: Properties) -> Iterator[Finding]:
+    """All that one look can tell. ``verify`` has the time to see a loop; here each quick end that was seen counts."""
+    yield from findings(settings, said)
+    if said["LoadState"] != "loaded" or said["ActiveState"] != "active" or not said["NRestarts"]:
+        return
+    if up_seconds(said) < (enough := up_enough(said)):
+        yield loop(settings, f"it has not stayed up for {enough:.0f} s since it ended, {said['NRestarts']} restarts")
 
 
 def findings(settings: Settings, said: Properties) -> Iterator[Finding]:
@@ -26,10 +39,30 @@ def findings(settings: Settings, said: Properties) -> Iterator[Finding]:
         yield _finding(settings, "stale", "its files have changed since", why, f"{_systemctl(settings)} daemon-reload")
 
 
-def install(settings: Settings) -> str:
-    """The command that puts the unit back in its form."""
-    manager = "" if settings.system else " --user-manager"
-    return f"holdtop runner install --name {settings.name}{manager}, with its other options"
+def up_seconds(said: Properties) -> float:
+    """CLOCK_MONOTONIC is what the manager's stamps are of (org.freedesktop.systemd1(5))."""
+    return time.monotonic() - float(said["ActiveEnterTimestampMonotonic"]) / 1e6
+
+
+def up_enough(said: Properties) -> float:
+    """Seconds: in a crash loop a unit is active with success, but never for so long."""
+    return float(said["RestartUSec"]) / 1e6 + LOOP_MARGIN
+
+
+def loop(settings: Settings, what: str) -> Finding:
+    return _finding(settings, "crash-loop", what, "each job it takes is lost", log(settings))
+
+
+def install(settings: Settings, said: Properties | None = None) -> str:
+    """The command that puts the unit back in its form; with its drop-ins it is not done."""
+    sudo = ("sudo",) if settings.system else ()
+    words = shlex.join((*sudo, "holdtop", "runner", "install", *settings.options))
+    return f"{words}; {_systemctl(settings)} edit {settings.unit}" if said and said["DropInPaths"] else words
+
+
+def log(settings: Settings) -> str:
+    """The command that shows why it ended."""
+    return f"journalctl {'' if settings.system else '--user '}-u {settings.unit}"
 
 
 def _no_unit(settings: Settings, state: str) -> Finding:
@@ -40,20 +73,27 @@ def _no_unit(settings: Settings, state: str) -> Finding:
 
 def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
     systemctl = _systemctl(settings)
-    log = f"{'journalctl -u' if settings.system else 'journalctl --user -u'} {settings.unit}"
     if said["ActiveState"] != "active":
         what = f"it is {said['ActiveState']} ({said['SubState']})"
-        yield _finding(settings, "not-active", what, "no job is taken", f"{systemctl} start {settings.unit}; {log}")
+        yield _finding(
+            settings, "not-active", what, "no job is taken", f"{systemctl} start {settings.unit}; {log(settings)}"
+        )
     if said["Result"] != "success":
         what = f"Result={said['Result']}"
-        yield _finding(settings, "failed", what, "its last end was no orderly one", f"{log}; {systemctl} restart")
+        yield _finding(
+            settings,
+            "failed",
+            what,
+            "its last end was no orderly one",
+            f"{log(settings)}; {systemctl} restart {settings.unit}",
+        )
     if said["UnitFileState"] == "disabled":
         why = "after the next boot nobody takes jobs"
         yield _finding(settings, "not-enabled", "it is disabled", why, f"{systemctl} enable {settings.unit}")
     user = said["User"] if settings.system else settings.user
     if user != settings.user:
         why = "jobs are unreviewed code and need that account's bounds"
-        yield _finding(settings, "user", f"User={user or 'root'}, not {settings.user}", why, install(settings))
+        yield _finding(settings, "user", f"User={user or 'root'}, not {settings.user}", why, install(settings, said))
 
 
 def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
@@ -68,23 +108,23 @@ def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
     ]  # fmt: skip
     for kind, name, value, right, why in found:
         if not right:
-            yield _finding(settings, kind, f"{name}={value} is in force", why, install(settings))
+            yield _finding(settings, kind, f"{name}={value} is in force", why, install(settings, said))
 
 
 def _memory(settings: Settings, said: Properties) -> Iterator[Finding]:
     high, most = said["MemoryHigh"], said["MemoryMax"]
     if most == INFINITY:
         why = "one job may take the box's whole memory"
-        yield _finding(settings, "memory-max", "MemoryMax is not set", why, install(settings))
+        yield _finding(settings, "memory-max", "MemoryMax is not set", why, install(settings, said))
     elif high >= most:
         what = f"MemoryHigh ({sizes.said(high)}) is not below MemoryMax ({sizes.said(most)})"
         why = "nothing is slowed down before something is killed"
-        yield _finding(settings, "memory-high", what, why, f"{install(settings)}: --memory-high")
+        yield _finding(settings, "memory-high", what, why, install(settings, said))
 
 
 def _systemctl(settings: Settings) -> str:
-    return "systemctl" if settings.system else "systemctl --user"
+    return "sudo systemctl" if settings.system else "systemctl --user"
 
 
 def _finding(settings: Settings, kind: str, what: str, why: str, remedy: str) -> Finding:
-    return Finding(kind, settings.unit, what, why, remedy)
+    return Finding(kind, what, why, remedy, settings.unit)

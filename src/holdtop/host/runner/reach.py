@@ -6,6 +6,7 @@ Permissions are asked of the kernel by that account itself: modes, groups and li
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +17,9 @@ from holdtop.hold.places import resolve
 from holdtop.host import tools
 from holdtop.host.access import Component, components
 from holdtop.host.accounts import Account, with_homes
+from holdtop.host.runner import directives
 from holdtop.host.runner.settings import SYSTEM_PATH, Settings
-from holdtop.host.values import Finding
+from holdtop.host.said import Finding
 
 #: Of a directory of shared tools no more entries are looked at.
 MOST_ENTRIES = 1000
@@ -31,7 +33,7 @@ def findings(settings: Settings, environment: Mapping[str, str], executed: Itera
     environ = {"HOME": settings.home, **environment}
     found = [*_readable(settings, environ), *_writable(executed)]
     if settings.state_dir is not None:
-        found += [*_resolution(settings, settings.state_dir, environ), *_state(settings.state_dir, environ)]
+        found += [*_resolution(settings, settings.state_dir, environ), *_state(settings, settings.state_dir, environ)]
     return found
 
 
@@ -64,16 +66,15 @@ def _resolution(settings: Settings, state_dir: str, environ: Mapping[str, str]) 
     """By which rule, and by which copy of the tool, a job would queue."""
     for resource, name in RESOURCES.items():
         queue = os.path.join(state_dir, f"{resource}-queue")
-        mend = f"give the unit ONEBIT_HOLD_DIR={state_dir}, and no other variable for it"
+        mend = directives.install(settings)
         try:
             meets = resolve(resource, None, environ).queue_path
         except HoldtopError as error:
-            yield Finding("state", resource, str(error), "a job's hold is refused", mend)
+            yield Finding("state", str(error), "a job's hold is refused", mend, resource)
             continue
         if os.path.realpath(meets) != os.path.realpath(queue):
-            yield Finding(
-                "state", resource, f"jobs would queue in {meets}, not in {queue}", "that is a second queue", mend
-            )
+            what = f"jobs would queue in {meets}, not in {queue}"
+            yield Finding("state", what, "that is a second queue", mend, resource)
         yield from _tool(settings, state_dir, name, environ)
 
 
@@ -83,24 +84,25 @@ def _tool(settings: Settings, state_dir: str, name: str, environ: Mapping[str, s
         remedy = (
             f"put holdtop's own {name} into a directory of --path-dir, for {settings.user} to read and not to write"
         )
-        yield Finding(
-            "no-tool", name, f"{settings.user} finds no {name} on its PATH", "jobs cannot queue by it", remedy
-        )
+        what = f"{settings.user} finds no {name} on its PATH"
+        yield Finding("no-tool", what, "jobs cannot queue by it", remedy, name)
         return
     try:
         where = tools.resolves(path, state_dir)
     except OSError as error:
-        yield Finding("tool", path, f"{path}: {error.strerror}", "where it queues cannot be known", f"chmod a+r {path}")
+        why, remedy = "where it queues cannot be known", f"sudo chmod a+r {shlex.quote(path)}"
+        yield Finding("tool", f"{path}: {error.strerror}", why, remedy, path)
         return
     if where not in ("ours", "fleet"):
         what = "looks for the state in its account's home only" if where == "home" else "does not tell where it queues"
         why = "this runner must not take NPU work" if name == "npu-hold" else "its jobs would not meet the others'"
-        yield Finding("tool", path, f"{path} {what}", why, f"replace it by holdtop's own {name}")
+        yield Finding("tool", f"{path} {what}", why, f"replace it by holdtop's own {name}", path)
 
 
-def _state(state_dir: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _state(settings: Settings, state_dir: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Makes and unlinks an entry wherever a hold does; the lock is opened, not taken."""
-    remedy = f"holdtop state init --user NAME, with the runner's account, then restart the runner: {state_dir}"
+    init = f"sudo holdtop state init --state-dir {shlex.quote(state_dir)} --user {settings.user}"
+    remedy = f"{init}; sudo systemctl restart {settings.unit}"
     for directory in (state_dir, *(os.path.join(state_dir, f"{resource}-queue") for resource in RESOURCES)):
         name = f"{ASIDE}runner-{os.getpid()}"
         try:
@@ -108,16 +110,17 @@ def _state(state_dir: str, environ: Mapping[str, str]) -> Iterator[Finding]:
                 os.close(opened.create(name))
                 opened.remove(name)
         except (OSError, HoldtopError) as error:
-            yield Finding("state-denied", directory, f"cannot make and unlink there: {error}", "no hold there", remedy)
+            what = f"cannot make and unlink there: {error}"
+            yield Finding("state-denied", what, "no hold there", remedy, directory)
     lock, fleet = environ.get("HW_GATE_LOCK", ""), os.path.join(state_dir, "npu.lock")
     if lock and os.path.realpath(lock) != os.path.realpath(fleet):
         why = "a private lock is the NPU's second queue"
-        yield Finding("lock", lock, f"HW_GATE_LOCK={lock} is not {fleet}", why, "leave --env HW_GATE_LOCK out")
+        yield Finding("lock", f"HW_GATE_LOCK={lock} is not {fleet}", why, "leave --env HW_GATE_LOCK out", lock)
     try:
         with Dir.root(state_dir) as opened:
             os.close(opened.open("npu.lock", os.O_RDWR))
     except (OSError, Untrusted, HoldtopError) as error:
-        yield Finding("lock", fleet, f"cannot be locked: {error}", "no hardware gate passes", remedy)
+        yield Finding("lock", f"{fleet} cannot be locked: {error}", "no hardware gate passes", remedy, fleet)
 
 
 def _readable(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -129,7 +132,7 @@ def _readable(settings: Settings, environ: Mapping[str, str]) -> Iterator[Findin
         if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
             what = f"{settings.user} cannot read {path} ({named})"
             remedy = f"make it, or open the way to it: namei -l {path}"
-            yield Finding("unreadable", path, what, "jobs fail on it", remedy)
+            yield Finding("unreadable", what, "jobs fail on it", remedy, path)
 
 
 def _writable(executed: Iterable[str]) -> Iterator[Finding]:
@@ -137,7 +140,8 @@ def _writable(executed: Iterable[str]) -> Iterator[Finding]:
     for path, said in writable(executed):
         what = f"the runner's account may write {path} ({said})"
         why = "another account runs what lies there or below"
-        yield Finding("writable", path, what, why, f"chown root {path}; chmod go-w {path}")
+        quoted = shlex.quote(path)
+        yield Finding("writable", what, why, f"sudo chown root {quoted}; sudo chmod go-w {quoted}", path)
 
 
 def writable(paths: Iterable[str]) -> list[tuple[str, str]]:

@@ -28,7 +28,7 @@ class Settings:
     name: str = "main"
     user: str = "ghrunner"
     home: str = "/var/lib/ghrunner"
-    memory_max: Size = field(default_factory=lambda: sizes.parse("48G"))
+    memory_max: Size = field(default_factory=lambda: sizes.parse(sizes.DEFAULT_MAX))
     #: ``None``: left out (of ``infinity`` and of a percentage no 90 % can be written down).
     memory_high: Size | None = None
     #: Directories of shared tools, before systemd's own.
@@ -47,8 +47,7 @@ class Settings:
         quoting.check_unit_name(self.name)
         quoting.check_account(self.user, "--user")
         quoting.check_path(self.home, "--home")
-        if self.system:
-            _check_own(self.user, self.home)
+        _check_own(self.user, self.home, "--user" if self.system else "--user-manager as")
         sizes.check_order(self.memory_high, self.memory_max)
         for path in self.path_dirs:
             if ":" in quoting.check_path(path, "--path-dir"):
@@ -91,12 +90,35 @@ class Settings:
         return ":".join((*self.path_dirs, *SYSTEM_PATH))
 
     @property
+    def options(self) -> list[str]:
+        """The words of a command line that say the same; what is so by default is left out."""
+        usual = Settings()
+        named: list[tuple[str, str | None, str | None]] = [
+            ("--memory-max", self.memory_max.text, usual.memory_max.text),
+            ("--memory-high", _text(self.memory_high), _text(sizes.high_for(self.memory_max))),
+            *(("--path-dir", one, None) for one in self.path_dirs),
+            *(("--env", f"{key}={text}", None) for key, text in self.environment),
+            *(("--home-link", f"{name}={target}", None) for name, target in self.home_links),
+            ("--state-dir", self.state_dir, DEFAULT_STATE_DIR),
+            ("--unit-dir", self.unit_dir, None),
+        ]
+        if self.system:
+            named = [("--user", self.user, usual.user), ("--home", self.home, usual.home), *named]
+        words = [word for name, text, usually in named if text not in (None, usually) for word in (name, str(text))]
+        manager = [] if self.system else ["--user-manager"]
+        return ["--name", self.name, *manager, *words, *([] if self.state_dir else ["--no-hold-state"])]
+
+    @property
     def variables(self) -> dict[str, str]:
         """The environment that the unit gives, in its order; what a user names comes last and wins."""
         state = {}
         if self.state_dir is not None:
             state = {"ONEBIT_HOLD_DIR": self.state_dir, "HW_GATE_LOCK": os.path.join(self.state_dir, "npu.lock")}
         return {"PATH": self.path, **state, **dict(self.environment)}
+
+
+def _text(size: Size | None) -> str | None:
+    return size.text if size else None
 
 
 def own_account() -> tuple[str, str]:
@@ -112,8 +134,8 @@ def _check_link(name: str, target: str) -> None:
     quoting.check_path(target, "--home-link")
 
 
-def _check_own(user: str, home: str) -> None:
+def _check_own(user: str, home: str, said: str) -> None:
     if user in ("root", "nobody"):
-        raise UsageError(f"--user {user}: unreviewed jobs need an account of their own")
+        raise UsageError(f"{said} {user}: unreviewed jobs need an account of their own")
     if home in ("/", "/root", "/home"):
         raise UsageError(f"--home {home}: a runner needs a directory of its own")

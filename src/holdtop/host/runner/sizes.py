@@ -18,6 +18,8 @@ ACCEPTED = "write 48G, 512M, 1.5T, 900000K, plain bytes, 85% (of the box's memor
 LEAST_BYTES = 1 << 20
 #: systemd's ``infinity``, as its properties show it.
 INFINITY = 2**64 - 1
+#: Of a runner that nobody has named one for.
+DEFAULT_MAX = "48G"
 #: The part of MemoryMax from which on a runner is slowed down and reclaimed from, before anything is killed.
 HIGH_PART = Decimal("0.9")
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
@@ -59,6 +61,17 @@ def parse(text: str) -> Size:
     return Size(text, size)
 
 
+def of(size: int) -> Size:
+    """A size in force, written as the shortest form that is exact. Raises ``UsageError`` for what ``parse`` refuses."""
+    unit = max((unit for unit, power in _UNITS.items() if size % 1024**power == 0), key=_UNITS.__getitem__)
+    return parse(f"{size // 1024 ** _UNITS[unit]}{unit}")
+
+
+def limit(size: int | None) -> int | None:
+    """Bytes; ``None`` without a limit, or when it is not known."""
+    return None if size == INFINITY else size
+
+
 def high_for(maximum: Size) -> Size | None:
     """MemoryHigh where nobody named one: 90 % of an absolute size, in its unit. ``None``: it is left out."""
     if maximum.bytes is None:
@@ -67,7 +80,8 @@ def high_for(maximum: Size) -> Size | None:
     number = Decimal(maximum.text.removesuffix(unit)) * HIGH_PART
     digits = Decimal(1) if unit == "" else Decimal("0.000001")
     high = format(number.quantize(digits, ROUND_DOWN), "f")
-    return parse((high.rstrip("0").rstrip(".") if "." in high else high) + unit)
+    text = high.rstrip("0").rstrip(".") if "." in high else high
+    return Size(text + unit, int(Decimal(text) * 1024 ** _UNITS[unit]))  # of the least size it may be less than that
 
 
 def check_order(high: Size | None, maximum: Size) -> None:

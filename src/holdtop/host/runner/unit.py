@@ -13,6 +13,8 @@ from holdtop.host.runner.settings import Settings
 
 #: By it a unit file is known as ours.
 FIRST_LINE = "# Written by holdtop runner. Changes belong in a drop-in: systemctl edit."
+#: For its verdict, in seconds: it reads every unit that ours names.
+PATIENCE = 60.0
 NO_ANALYZE = "there is no systemd-analyze here"
 _STAND_IN = "ExecStart=/bin/true"
 #: A word about another unit, which ours only orders itself after.
@@ -66,15 +68,19 @@ def complaints(text: str, name: str) -> list[str] | None:
         path = os.path.join(directory, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        done = subprocess.run(
-            [analyze, "verify", "--man=no", "--recursive-errors=no", path],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [analyze, "verify", "--man=no", "--recursive-errors=no", path],
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = error.strerror if isinstance(error, OSError) else f"it did not end within {PATIENCE:g} s"
+            return [f"systemd-analyze verify could not judge the unit: {why}"]
     said = [line.replace(f"{directory}/", "") for line in done.stderr.splitlines() + done.stdout.splitlines() if line]
     own = [line for line in said if (about := _ABOUT.match(line)) is None or about[1] == name]
     return own or ([f"systemd-analyze verify ended with {done.returncode}"] if done.returncode else [])

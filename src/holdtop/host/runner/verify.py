@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from holdtop.errors import HoldtopError, UnseenError, UsageError
@@ -14,11 +14,9 @@ from holdtop.host.runner import directives, reach
 from holdtop.host.runner.bus import Manager
 from holdtop.host.runner.child import ask_as
 from holdtop.host.runner.settings import Settings
-from holdtop.host.values import Finding
+from holdtop.host.said import Finding
 from holdtop.payload.cgroup import Cgroup
 
-#: Longer than ``RestartSec`` by so much, in seconds, has a unit to be up, or it may be in a loop.
-LOOP_MARGIN = 10.0
 POLL_SECONDS = 0.5
 
 
@@ -46,23 +44,33 @@ def verify(settings: Settings, manager: Manager, say: Callable[[str], None]) -> 
     """
     said = manager.properties(settings.unit)
     found = list(directives.findings(settings, said))
-    unlooked: list[str] = []
     if said["LoadState"] == "loaded":
         found += _loop(settings, manager, said, say)
+    return _verdict(settings, said, found, manager.properties(settings.unit))
+
+
+def at_once(settings: Settings, said: Mapping[str, Any]) -> Verdict:
+    """The same by one look at the unit's properties, which waits for no loop to show itself."""
+    return _verdict(settings, said, list(directives.seen(settings, said)), said)
+
+
+def _verdict(settings: Settings, said: Mapping[str, Any], found: list[Finding], last: Mapping[str, Any]) -> Verdict:
+    unlooked: list[str] = []
     try:
         found += _account(settings, said)
     except HoldtopError as error:
         unlooked.append(str(error))
-    return Verdict(tuple(found), tuple(unlooked), tuple(_remarks(settings, said)), manager.properties(settings.unit))
+    return Verdict(tuple(found), tuple(unlooked), tuple(_remarks(settings, said)), last)
 
 
 def _loop(settings: Settings, manager: Manager, said: Mapping[str, Any], say: Callable[[str], None]) -> list[Finding]:
     """Restarts are counted over more than ``RestartSec``: in a crash loop a unit is briefly active, with success."""
-    window = said["RestartUSec"] / 1e6 + LOOP_MARGIN
+    window = directives.up_enough(said)
     first, now = said, said
-    while now["ActiveState"] == "active" and (left := window - _up_seconds(now)) > 0:
+    while now["ActiveState"] == "active" and (left := window - directives.up_seconds(now)) > 0:
         if now is first:
-            say(f"{settings.unit} is up for {_up_seconds(now):.0f} s: looking at it until it is {window:.0f} s")
+            up = directives.up_seconds(now)
+            say(f"{settings.unit} is up for {up:.0f} s: looking at it until it is {window:.0f} s")
         time.sleep(min(POLL_SECONDS, left))
         now = manager.properties(settings.unit)
         if _runs(now) != _runs(first):
@@ -73,18 +81,12 @@ def _loop(settings: Settings, manager: Manager, said: Mapping[str, Any], say: Ca
     what = (
         f"it did not stay up for {window:.0f} s: {restarts} restarts seen, {now['NRestarts']} in all, {now['SubState']}"
     )
-    log = f"{'journalctl -u' if settings.system else 'journalctl --user -u'} {settings.unit}"
-    return [Finding("crash-loop", settings.unit, what, "each job it takes is lost", log)]
+    return [directives.loop(settings, what)]
 
 
 def _runs(said: Mapping[str, Any]) -> tuple[Any, ...]:
     """The same for as long as one start of the unit lasts."""
     return said["ActiveState"], said["InvocationID"], said["NRestarts"]
-
-
-def _up_seconds(said: Mapping[str, Any]) -> float:
-    """CLOCK_MONOTONIC is what the manager's stamps are of (org.freedesktop.systemd1(5))."""
-    return time.monotonic() - float(said["ActiveEnterTimestampMonotonic"]) / 1e6
 
 
 def _account(settings: Settings, said: Mapping[str, Any]) -> list[Finding]:
@@ -93,17 +95,13 @@ def _account(settings: Settings, said: Mapping[str, Any]) -> list[Finding]:
         runner = account(settings.user)
     except UsageError as error:
         remedy = directives.install(settings)
-        return [Finding("no-account", settings.user, str(error), "nothing can run as it", remedy)]
+        return [Finding("no-account", str(error), "nothing can run as it", remedy, settings.user)]
     environment = settings.variables
     if said["LoadState"] == "loaded":
         environment = dict(one.split("=", 1) for one in said["Environment"])
     executed = reach.executed_by_others(settings, runner, environment.get("PATH", ""))
-    found = ask_as(runner, lambda: [_plain(one) for one in reach.findings(settings, environment, executed)])
+    found = ask_as(runner, lambda: list(map(astuple, reach.findings(settings, environment, executed))))
     return [*(Finding(*one) for one in found), *_groups(settings, said.get("MainPID", 0), runner.gid)]
-
-
-def _plain(one: Finding) -> list[str]:
-    return [one.kind, one.about, one.what, one.why, one.remedy]
 
 
 def _groups(settings: Settings, pid: int, gid: int) -> list[Finding]:
@@ -118,8 +116,8 @@ def _groups(settings: Settings, pid: int, gid: int) -> list[Finding]:
     if not missing or not pid:
         return []
     what = f"the listener (pid {pid}) runs without the groups {', '.join(map(str, sorted(missing)))} of {settings.user}"
-    remedy = f"systemctl restart {settings.unit}"
-    return [Finding("old-groups", settings.unit, what, "its jobs may not queue", remedy)]
+    remedy = f"sudo systemctl restart {settings.unit}"
+    return [Finding("old-groups", what, "its jobs may not queue", remedy, settings.unit)]
 
 
 def _remarks(settings: Settings, said: Mapping[str, Any]) -> list[str]:
