@@ -10,19 +10,23 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from holdtop.console.app import Console
 from holdtop.console.keys import markdown, table
-from holdtop.console.replaying.app import Replay
+from holdtop.console.replaying.app import Replay, Still
 from holdtop.console.replaying.keys import TIME_KEYS, live_only, replay_table
 from holdtop.console.replaying.player import Player
-from holdtop.console.replaying.screens import ChangesScreen, SeekScreen
+from holdtop.console.replaying.screens import ChangesScreen, ReplayScreen, SeekScreen
 from holdtop.console.screens.act import ActScreen
+from holdtop.console.screens.main import MainScreen
 from holdtop.errors import ConfigError
 from holdtop.model.values import Snapshot
-from holdtop.operator import recorded
+from holdtop.recorder import memory as memory_module
+from holdtop.recorder.memory import Memory
 from holdtop.recorder.recording import Recording
+from holdtop.recorder.ring import Bounds
 from tests.console.boxes import EVIL, hostile
 from tests.console.conftest import OnScreen, text_of
-from tests.console.fakes import console
+from tests.console.fakes import FakeFeed, console
 from tests.console.terminals import ENTER_SCREEN, terminal
 from tests.recorder.scenes import STORY, at, record
 
@@ -31,11 +35,8 @@ LOOKS = (*STORY, *(at(second, STORY[-1]) for second in range(5, 30)))
 
 def replay(path: Path, looks: Iterable[Snapshot] = LOOKS, troubles: Sequence[str] = ()) -> Replay:
     record(path / "recording", looks)
-    player = Player(Recording(str(path / "recording")))
-    setup = console(None)._setup
-    keys = replay_table({})
-    given = replace(setup, feed=lambda _: player, keys=keys, operator=recorded, troubles=tuple(troubles))
-    return Replay(given, player)
+    setup = replace(console(None)._setup, keys=replay_table({}), troubles=tuple(troubles))
+    return Replay(replace(setup, feed=lambda _: Still()), Player(Recording(str(path / "recording"))))
 
 
 def second(app: Replay) -> int | None:
@@ -246,3 +247,95 @@ def test_the_verb_on_a_real_terminal_ends_with_the_damage_as_its_status(tmp_path
             opened.type(b"q")
             assert opened.ended_within(10.0) == status
         assert (b"damaged at byte" in opened.written) == bool(cut)
+
+
+def live(tape: Callable[[], Recording] | None, feed: FakeFeed | None = None) -> Console:
+    setup = console(STORY[4], feed=feed)._setup
+    return Console(replace(setup, tape=tape, time_keys=replay_table({})))
+
+
+def memory() -> Memory:
+    found = Memory()
+    for look in LOOKS:
+        found.take(look)
+    return found
+
+
+def then(app: Console) -> int | None:
+    """Of the minute of the look on the open screen."""
+    screen = app.screen
+    snapshot = screen._world.snapshot if isinstance(screen, MainScreen) else None
+    return int(snapshot.taken_at[17:19]) if snapshot else None
+
+
+def test_a_live_console_goes_back_in_time_and_returns(on_screen: OnScreen) -> None:
+    feed = FakeFeed()
+    app = live(memory().recording, feed)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen) and then(app) == 28)
+        assert "RECORDING 02:14:28" in text_of(app)
+        assert "Esc: now" in text_of(app)
+        await pilot.press("left_curly_bracket")
+        await until(pilot, lambda: then(app) == 4)
+        feed.on_snapshot(at(50, STORY[4]))  # the present goes on below
+        await until(pilot, lambda: app.world.snapshot and app.world.snapshot.taken_at.endswith("14:50+00:00"))
+        assert "RECORDING 02:14:04" in text_of(app)
+        await pilot.press("A")
+        await pilot.pause()
+        assert not app.world.read_only, "armed or not, the live screen is not touched from here"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, ReplayScreen)
+        assert "RECORDING" not in text_of(app)
+
+    on_screen(app, (120, 40), script)
+
+
+def test_past_the_newest_look_is_the_present(on_screen: OnScreen) -> None:
+    app = live(memory().recording)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen) and then(app) == 28)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: then(app) == 29)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: not isinstance(app.screen, ReplayScreen))
+
+    on_screen(app, (120, 40), script)
+
+
+def test_where_nothing_is_recorded_it_is_said(on_screen: OnScreen) -> None:
+    for app in (live(None), live(Memory().recording)):
+
+        async def script(pilot: Pilot[None]) -> None:
+            await pilot.press("left_square_bracket")
+            await until(pilot, lambda: "nothing is recorded" in text_of(app))  # noqa: B023
+
+        on_screen(app, (120, 40), script)
+
+
+def test_a_console_prefers_the_watchs_recording_of_this_very_box(tmp_path: Path) -> None:
+    """That one reaches further back."""
+    longer = [*(at(second, STORY[0]) for second in range(-30, 0)), *LOOKS]
+    record(tmp_path / "watch", longer)
+    record(tmp_path / "another", [replace(look, host="another") for look in longer])
+    (tmp_path / "empty").mkdir()
+    seen = memory()
+    paths = [str(tmp_path / name) for name in ("missing", "empty", "another", "watch")]
+    assert len(seen.recording(paths).instants) == len(longer)
+    assert len(seen.recording(paths[:3]).instants) == len(LOOKS)
+    seen.take(replace(LOOKS[-1], at=LOOKS[-1].at + 3600))
+    assert len(seen.recording(paths).instants) == len(LOOKS) + 1, "what is old is not preferred to what was seen"
+
+
+def test_a_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "BOUNDS", Bounds("memory", 1.0, 100, 1 << 20))
+    seen = Memory()
+    for number in range(500):
+        seen.take(at(number, STORY[4]))
+    recording = seen.recording()
+    assert 100 <= len(recording.instants) < 170
+    assert recording.snapshot(0).taken_at == at(500 - len(recording.instants), STORY[4]).taken_at

@@ -82,6 +82,5 @@ def _console(recording: Recording) -> int:
         print(f"holdtop: {why}; --at, --changes and --marks need no terminal", file=sys.stderr)
         return NO_TERMINAL
     from holdtop.console.start import replay
-    from holdtop.operator import recorded
 
-    return replay(config.load(), recording, recorded, recording.damage)
+    return replay(config.load(), recording, recording.damage)

@@ -169,6 +169,7 @@ KEYS = (
         "level", "w", "screen.level", "Level", "Show all lines, only warnings and errors, only errors", "Logs", 3, _LOGS
     ),
     Key("only", "o", "screen.only", "Only it", "Show only what the selected ticket's hold said", "Logs", 4, _LOGS),
+    Key("travel", "left_square_bracket", "app.travel", "Back", "Back in time: what was recorded of this box", "Other"),
     Key("theme", "t", "app.next_theme", "Theme", "The next theme", "Other", 9),
     Key(
         "copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other", None, _TREES
@@ -192,9 +193,8 @@ def tabs(keys: Sequence[Key]) -> list[tuple[str, str, str]]:
     return [(page, by_action[OPENS[page]].shown, by_action[OPENS[page]].label) for page in PAGES]
 
 
-def table(remapped: Mapping[str, str], more: Sequence[Key] = ()) -> tuple[Key, ...]:
-    """The keys and ``more``, remapped. Raises ``ConfigError`` for an unknown action or a key that two acts share."""
-    every = (*more, *KEYS)
+def table(remapped: Mapping[str, str], every: Sequence[Key] = KEYS) -> tuple[Key, ...]:
+    """The keys, remapped. Raises ``ConfigError`` for an unknown action or a key that two acts share."""
     known = [key.action for key in every]
     for action in remapped:
         if action not in known:

@@ -13,13 +13,14 @@ from holdtop.console import themes
 from holdtop.console.app import Console, Setup
 from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, table
-from holdtop.console.replaying.app import Replay
+from holdtop.console.replaying.app import Replay, Still
 from holdtop.console.replaying.keys import live_only, replay_table
 from holdtop.console.replaying.moments import Tape
 from holdtop.console.replaying.player import Player
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
 from holdtop.errors import UsageError
+from holdtop.operator import recorded
 from holdtop.operator.record import interrupt_all
 
 
@@ -31,28 +32,31 @@ def start(
     read_only: bool,
     state_dir: str | None,
     acts: Callable[[], Acts] = Acts,
+    tape: Callable[[], Tape] | None = None,
 ) -> int:
-    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it. ``acts`` reads audits."""
-    remapped = live_only(config.keys)
-    setup = made(config, feed, operator, table(remapped), remapped)
-    return run(Console(replace(setup, acts=acts, read_only=read_only, state_dir=state_dir)))
+    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it.
+
+    ``acts`` reads the audits, ``tape`` opens what was recorded of this box; both may block.
+    """
+    setup = made(config, feed, operator, table(live_only(config.keys)))
+    given = replace(setup, acts=acts, read_only=read_only, state_dir=state_dir, tape=tape)
+    return run(Console(replace(given, time_keys=replay_table(config.keys))))
 
 
-def replay(config: Config, tape: Tape, operator: Operator, troubles: Sequence[str]) -> int:
+def replay(config: Config, tape: Tape, troubles: Sequence[str]) -> int:
     """The same screens on a recording. ``troubles``: what of it is damaged."""
-    player = Player(tape)
-    setup = made(config, lambda _: player, operator, replay_table(config.keys), dict(config.keys))
-    return run(Replay(replace(setup, troubles=(*troubles, *setup.troubles), logs=()), player))
+    setup = made(config, lambda _: Still(), recorded, replay_table(config.keys))
+    return run(Replay(replace(setup, troubles=(*troubles, *setup.troubles), logs=()), Player(tape)))
 
 
-def made(config: Config, feed: FeedMaker, operator: Operator, keys: tuple[Key, ...], remapped: dict[str, str]) -> Setup:
+def made(config: Config, feed: FeedMaker, operator: Operator, keys: tuple[Key, ...]) -> Setup:
     """All that the console is given, by the configuration and the terminal. Raises ``UsageError``."""
     loaded = themes.load()
     return Setup(
         feed=feed,
         operator=operator,
         keys=keys,
-        remapped=remapped,
+        remapped=dict(config.keys),
         themes=loaded.loaded,
         theme=_theme(config.theme, loaded, os.environ),
         glyphs=chosen(os.environ, sys.__stderr__.encoding if sys.__stderr__ else "ascii"),

@@ -8,6 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from holdtop import __version__
 from holdtop.errors import HoldtopError, RecordingError
@@ -76,12 +77,33 @@ class Store:
         self._directory.close()
 
 
+class Keeper(Protocol):
+    """Where records go: ``Store``, or a memory."""
+
+    @property
+    def cut(self) -> Sequence[str]: ...
+
+    @property
+    def rings(self) -> Sequence[Any]: ...
+
+    def append(self, ring: Any, seq: int, at_ms: int, side: bytes, body: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Recorder:
     """One directory's. ``complain`` is told once each why nothing is recorded, and when it is again."""
 
-    def __init__(self, path: str, complain: Callable[[str], None], bounds: Sequence[Bounds] = (FINE, COARSE)) -> None:
+    def __init__(
+        self,
+        path: str,
+        complain: Callable[[str], None],
+        bounds: Sequence[Bounds] = (FINE, COARSE),
+        store: Callable[[str, Sequence[Bounds]], Keeper] = Store,
+    ) -> None:
         self._path, self._complain, self._bounds = path, complain, bounds
-        self._store: Store | None = None
+        self._make = store
+        self._store: Keeper | None = None
         self._said: str | None = None
         self._again = 0.0
         self._previous: Snapshot | None = None
@@ -92,7 +114,7 @@ class Recorder:
 
     def open(self) -> None:
         """Use the directory now. Raises ``RecordingError``."""
-        self._store = Store(self._path, self._bounds)
+        self._store = self._make(self._path, self._bounds)
         for said in self._store.cut:
             self._complain(said)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from holdtop.errors import RecordingError
 from holdtop.hold.files import Dir, Untrusted
@@ -107,12 +107,29 @@ class Segments:
         return found[place]
 
 
+class Source(Protocol):
+    """Where records lie: ``Segments``, or a memory."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def left_out(self) -> int: ...
+
+    def of(self, name: str) -> str: ...
+
+    def scan(self, name: str) -> frames.Scan: ...
+
+    def frame(self, name: str, place: int) -> Frame: ...
+
+
 class Recording:
     """All that can be read; ``position`` counts its looks from 0."""
 
-    def __init__(self, path: str) -> None:
-        """Raises ``RecordingError`` when nothing of it can be read."""
-        self._segments = Segments(path)
+    def __init__(self, path: str, source: Source | None = None) -> None:
+        """Of what lies at ``path``, unless it is given. Raises ``RecordingError`` when nothing of it can be read."""
+        self._path = path
+        self._segments: Source = source or Segments(path)
         #: One sentence for each part that is not whole, with up to when it is good.
         self.damage: tuple[str, ...] = ()
         if number := self._segments.left_out:
@@ -162,7 +179,7 @@ class Recording:
                 try:
                     said = list(_said(frames.unpack_side(side)))
                 except RecordingError as error:
-                    self.damage += (f"{self._segments.path}: {error}",)
+                    self.damage += (f"{self._path}: {error}",)
                     continue
                 for key, mark, event, act in said:
                     if key not in known:

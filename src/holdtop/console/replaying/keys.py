@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdtop.console.keys import Key, table
+from holdtop.console.keys import KEYS, Key, table
 
 TIME_KEYS = (
     Key("earlier", "left_square_bracket", "screen.step(-1)", "Earlier", "The look before", "Time", 0),
@@ -26,11 +26,15 @@ TIME_KEYS = (
         2,
     ),
 )
+#: What leads here from a live console.
+LEAVE = "travel"
 
 
 def replay_table(remapped: Mapping[str, str]) -> tuple[Key, ...]:
     """All keys, remapped. Those of acts are not offered: they say that nothing can be ended. Raises as ``table``."""
-    return tuple(replace(key, rank=None) if key.group == "Acting" else key for key in table(remapped, TIME_KEYS))
+    here = (*TIME_KEYS, *(key for key in KEYS if key.action != LEAVE))
+    keys = table({action: key for action, key in remapped.items() if action != LEAVE}, here)
+    return tuple(replace(key, rank=None) if key.group == "Acting" else key for key in keys)
 
 
 def live_only(remapped: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from holdtop.console.events import LogLine, parse_event
 from holdtop.console.feeds import Acts
-from holdtop.console.kept import KEPT_LINES
+from holdtop.console.kept import KEPT_LINES, Kept
+from holdtop.console.view.figures import History
+from holdtop.console.world import World
 from holdtop.model.values import Readings, Snapshot
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.recording import Instant, Told
@@ -49,6 +51,16 @@ class Moment:
     past: tuple[Readings, ...]
     lines: tuple[LogLine, ...]
     acts: Acts
+
+    def become(self, world: World) -> None:
+        """What somebody has chosen in it stays; all else is as it was then."""
+        world.history = History()
+        for readings in self.past:
+            world.history.note(readings)
+        world.kept = Kept()
+        world.kept.add(self.lines)
+        world.acts = self.acts
+        world.take(self.snapshot)
 
 
 class Moments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -13,7 +13,7 @@ from textual.widgets import Input
 from holdtop.console.keys import bindings
 from holdtop.console.replaying.keys import TIME_KEYS
 from holdtop.console.replaying.player import Player
-from holdtop.console.screens.main import MainScreen
+from holdtop.console.replaying.shown import ShownScreen
 from holdtop.console.view.text import Line, Role, Span, line, title, wrapped
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Field, FooterPanel, TextPanel
@@ -22,27 +22,30 @@ from holdtop.model.changes import Change, changes
 from holdtop.model.values import Snapshot
 from holdtop.recorder.seeking import FORMS
 
-#: Why nothing can be done here.
-OVER = "this is a recording: what it shows is over, and nothing in it can be ended"
 _ROLES: dict[str, Role] = {"+": "warning", "-": "ok", "~": "info"}
 
 
-class ReplayScreen(MainScreen):
-    """Shows a recorded world; ``player`` says which instant of it."""
+class ReplayScreen(ShownScreen):
+    """The keys of time travel on it."""
 
     BINDINGS: ClassVar = bindings("screen", TIME_KEYS)
+    _noted: Snapshot | None = None
 
-    def __init__(self, look: Look, player: Player, *given: Any, **named: Any) -> None:
-        """Further arguments are those of ``MainScreen``."""
-        super().__init__(look, *given, **named)
-        self._player = player
-        self._noted: Snapshot | None = None
-
-    def _no_act(self) -> str:
-        return OVER
+    def action_unfilter(self) -> None:
+        """Where nothing is to be undone, back to the present."""
+        world = self._world
+        typing = any(field.display for field in self.query(Field))
+        undone = not (typing or world.wanted or world.marked or self.lines.marks.searches)
+        if self._live and undone and world.page == "now":
+            self.dismiss()
+        else:
+            super().action_unfilter()
 
     def action_step(self, by: int) -> None:
-        self._player.step(by)
+        if self._live and by > 0 and self._player.position == self._player.last:
+            self.dismiss()
+        else:
+            self._player.step(by)
 
     def action_happened(self, direction: int) -> None:
         marks = self._player.jump(direction)
@@ -51,7 +54,7 @@ class ReplayScreen(MainScreen):
 
     def action_play(self) -> None:
         self._player.play()
-        self.app.call_later(self.look_again)
+        self._say_where()
 
     def action_speed(self) -> None:
         self._player.faster()
