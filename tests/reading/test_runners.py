@@ -17,7 +17,7 @@ from holdtop.model.build import build
 from holdtop.model.raw import Look, Runners
 from holdtop.model.schema import to_mapping
 from holdtop.model.values import Finding, Runner, Snapshot
-from holdtop.watch.notices import Standing
+from holdtop.watch.notices import Standing, Unseen, looked_at
 from tests.reading import views
 from tests.reading.views import at, raw
 
@@ -130,6 +130,17 @@ def test_a_runner_is_not_back_because_nobody_could_look(unseen: Snapshot) -> Non
     assert list(standing.compare(replace(unseen, flags=()))) == []
     assert list(standing.compare(down)) == []
     assert [one.state for one in standing.compare(look(runner()))] == ["resolved"]
+
+
+def test_that_nobody_could_look_is_said_once() -> None:
+    unseen = Unseen()
+    assert list(unseen.compare(look(UNKNOWN))) == [f"could not look at {UNIT}: the bus is silent"]
+    assert list(unseen.compare(look(UNKNOWN))) == []
+    assert list(unseen.compare(look(runner()))) == []
+    assert len(list(unseen.compare(look(UNKNOWN)))) == 1
+    assert "; 0 of 1 runner up; " in looked_at(look(UNKNOWN))
+    assert "; 1 of 1 runner up; " in looked_at(look(runner()))
+    assert "runner" not in looked_at(look())
 
 
 def test_one_that_is_taken_off_the_box_is_over() -> None:

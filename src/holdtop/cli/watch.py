@@ -24,7 +24,7 @@ from holdtop.model.values import Snapshot
 from holdtop.render import clean
 from holdtop.sampler import Sampler, look_once
 from holdtop.watch.metrics import PORT, Metrics, address, serve
-from holdtop.watch.notices import LONG, Standing, looked_at
+from holdtop.watch.notices import LONG, Standing, Unseen, looked_at
 from holdtop.watch.notify import Target
 from holdtop.watch.reap import Reaper
 from holdtop.watch.told import to_journal, to_manager
@@ -106,7 +106,7 @@ def _told(args: argparse.Namespace) -> Iterator[Hearers]:
 
 def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
     """Until told to end. The watchdog is fed by looks alone: a watch that sees nothing more is no watch."""
-    standing, first = Standing(), True
+    standing, unseen, first = Standing(), Unseen(), True
     while True:
         try:
             snapshot = looks.get(timeout=STALL)
@@ -122,6 +122,8 @@ def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
                 _say(f"{snapshot.taken_at} {notice.line}")
             for target in hearers.targets:
                 target.tell(notice, snapshot.host)
+        for line in unseen.compare(snapshot):
+            _say(line)
         if hearers.reaper:
             hearers.reaper.look(snapshot)
         to_manager(*(["READY=1"] if first else []), "WATCHDOG=1", f"STATUS={looked_at(snapshot)}")
