@@ -112,7 +112,8 @@ def test_a_home_that_the_runner_could_write_and_a_tool_that_pins_home_are_named(
     system.write(f"{TOOLS}/npu-hold", '#!/bin/sh\nexec sh "$HOME/fleet/hold.sh" "$HOME/NPU-TOKEN" "$@"\n', mode=0o755)
     said = runner(system, "verify", "one").stdout
     assert "FINDING writable: the runner's account may write /home/owner" in said
-    assert "this runner must not take NPU work; remedy: replace it by holdtop's own npu-hold" in said
+    assert "this runner must not take NPU work; remedy: sudo ln -sfn " in said
+    assert f"bin/npu-hold {TOOLS}/npu-hold\n" in said
     assert "FINDING old-groups: the listener" in said
     assert "MemoryHigh 46385646796 = 43.2G, MemoryMax 51539607552 = 48G" in said
 

@@ -138,8 +138,9 @@ def test_that_nobody_could_look_is_said_once() -> None:
     assert list(unseen.compare(look(UNKNOWN))) == []
     assert list(unseen.compare(look(runner()))) == []
     assert len(list(unseen.compare(look(UNKNOWN)))) == 1
-    assert "; 0 of 1 runner up; " in looked_at(look(UNKNOWN))
-    assert "; 1 of 1 runner up; " in looked_at(look(runner()))
+    every = (runner(), replace(runner(), up=False), UNKNOWN)
+    assert "; runners: 1 unknown; " in looked_at(look(UNKNOWN))
+    assert "; runners: 1 up, 1 down, 1 unknown; " in looked_at(look(*every))
     assert "runner" not in looked_at(look())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holdtop.model.values import Flag, Snapshot
-from holdtop.render import clean, counted
+from holdtop.render import clean
 
 #: Longest foreign text on a line, in characters.
 LONG = 400
@@ -70,7 +70,8 @@ def _of_runners(snapshot: Snapshot) -> str:
     if snapshot.runners_why is not None:
         return "; runners unknown"
     up = [runner.up for runner in snapshot.runners]
-    return f"; {up.count(True)} of {counted(len(up), 'runner', 'runners')} up" if up else ""
+    said = [f"{up.count(one)} {word}" for one, word in ((True, "up"), (False, "down"), (None, "unknown")) if one in up]
+    return f"; runners: {', '.join(said)}" if said else ""
 
 
 class Unseen:
