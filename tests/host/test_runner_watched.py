@@ -70,7 +70,7 @@ def test_a_dead_a_looping_and_an_unguarded_runner_are_flagged_and_no_other(syste
         "removed": "runner-down",
     }
     assert "sudo holdtop runner install --name loose --path-dir /home/fleet/bin; " in found["loose"][1]
-    assert found["removed"][1] == "sudo holdtop runner install --name removed"
+    assert found["removed"][1] == "sudo holdtop runner install --name removed  # with its other options"
     runners = {one["unit"].split("-")[2].split(".")[0]: one for one in said["runners"]}
     assert (runners["well"]["up"], runners["well"]["guarded"], runners["well"]["problems"]) == (True, True, [])
     assert (runners["well"]["memory_max_bytes"], runners["well"]["manager"]) == (48 << 30, "system")

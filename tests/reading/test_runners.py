@@ -123,6 +123,11 @@ def test_a_runner_in_words() -> None:
     )
 
 
+def test_a_unit_that_is_not_there_has_neither_state_nor_limits() -> None:
+    gone = runner(finding("no-unit"), active_state="inactive", up=False, guarded=None)
+    assert f"runner {UNIT}: no-unit was seen" in list(Text().table(look(gone)))
+
+
 @pytest.mark.parametrize("unseen", [look(UNKNOWN), look(runner(finding("not-active"), up=False), why="silent")])
 def test_a_runner_is_not_back_because_nobody_could_look(unseen: Snapshot) -> None:
     standing, down = Standing(), look(runner(finding("not-active"), up=False))
