@@ -20,6 +20,7 @@ from tests.hold.lanes import until
 
 from holdtop.payload import linux
 from holdtop.payload.cgroup import Cgroup
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.members import Scope
 from holdtop.payload.process import read_stat
@@ -33,7 +34,7 @@ def by_holdtop(place: Cgroup, root: int) -> float:
     assert stat
     scope = Scope(stat.identity, "", os.getuid(), reaper=os.getpid(), cgroups=(place,))
     begun = time.perf_counter()
-    _, left, proof = Ending(scope, Bounds(GRACE), Reaper(root), set).run(time.sleep)
+    _, left, proof = Ending(scope, Bounds(GRACE), Reaper(root), Holds).run(time.sleep)
     took = time.perf_counter() - begun - GRACE
     assert proof, left
     return took * 1000

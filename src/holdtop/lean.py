@@ -58,6 +58,10 @@ else:
         return made
 
     def _init(self, *values, **named):
+        if not values and named.keys() == self._fields.keys():  # as whoever reads thousands of them says it
+            for name, value in named.items():
+                object.__setattr__(self, name, value)
+            return
         if len(values) > len(self.__match_args__):
             raise TypeError(f"{type(self).__name__} takes {len(self.__match_args__)} positional arguments")
         for name, value in zip(self.__match_args__, values, strict=False):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdtop.console.app import Console, Setup
 from holdtop.console.keys import table
 from holdtop.console.themes import load, packaged
 from holdtop.console.view.glyphs import UNICODE, Glyphs
-from holdtop.errors import RefusedError
+from holdtop.errors import GoneError, RefusedError
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step, Target, Verb
 
@@ -49,6 +49,8 @@ class FakeOperator:
     fail: Exception | None = None
     text: str = "stuck"
     lane: str | None = None
+    #: Pids that are no longer there when their plan is made.
+    gone: tuple[int, ...] = ()
     #: An act waits for this before it does anything.
     hold: threading.Event | None = None
 
@@ -56,10 +58,13 @@ class FakeOperator:
         if self.fail is not None:
             raise self.fail
         self.planned.append((verb, ticket, pid, subtree))
+        if pid in self.gone:
+            raise GoneError(f"pid {pid} is already gone, nothing was done")
+        target = TARGET if pid is None else replace(TARGET, pid=pid)
         return Plan(
             verb, "gpu", ticket, "n", self.lane or self.text,
-            f"the hold is asked to end its payload: {self.text}", (TARGET,), (WEAK,),
-            (f"5007 {self.text}: a tmux server of another lane",), 38 * 1024**3, self.needs_typing, ticket or "pid",
+            f"the hold is asked to end its payload: {self.text}", (target,), (WEAK,),
+            (f"5007 {self.text}: a tmux server of another lane",), 38 * 1024**3, self.needs_typing, ticket or str(pid),
         )  # fmt: skip
 
     def plan_kill(
@@ -89,7 +94,8 @@ class FakeOperator:
         if self.hold is not None:
             self.hold.wait(10)
         self.executed.append((plan, reason))
-        steps = (Step(5002, "asked", self.text), Step(5002, "terminated", "after 0.4 s"))
+        pid = plan.targets[0].pid
+        steps = (Step(pid, "asked", self.text), Step(pid, "terminated", "after 0.4 s"))
         for step in steps:
             progress(step)
         common = {"at": "2030-01-02T03:04:06+00:00", "act": "50e4792f", "reason": reason}

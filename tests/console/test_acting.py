@@ -12,7 +12,7 @@ from holdtop.console.screens.act import ActScreen
 from holdtop.console.screens.main import MainScreen
 from holdtop.errors import GoneError, RefusedError
 from holdtop.model.values import Flag, Snapshot
-from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, SURVIVOR, resource
+from tests.console.boxes import BUSY, FLAGS, FOREIGN, HOLDER, resource
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import FakeFeed, FakeOperator, console
 
@@ -169,27 +169,41 @@ def test_a_plan_that_fails_is_said(on_screen: OnScreen, failure: Exception) -> N
 
 
 @pytest.mark.parametrize("key", ["k", "e", "R"])
-def test_read_only_refuses_in_the_executor_until_armed(on_screen: OnScreen, key: str) -> None:
+def test_read_only_refuses_at_the_key_until_armed(on_screen: OnScreen, key: str) -> None:
     operator = FakeOperator()
     app = console(STUCK, operator, read_only=True)
 
-    async def act(pilot: Pilot[None]) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        assert "READ-ONLY" in text_of(app)
+        await pilot.press(key)
+        await settled(pilot)
+        assert "read-only: nothing is ended, evicted or freed; A arms the console" in text_of(app)
+        assert operator.planned == []
+        assert not isinstance(app.screen, ActScreen)
+        await pilot.press("A")
+        await settled(pilot)
+        assert "READ-ONLY" not in text_of(app)
         await pilot.press(key)
         await settled(pilot)
         await pilot.press("1", "right", "enter")
         await settled(pilot)
+        assert len(operator.executed) == 1
+
+    on_screen(app, SIZE, script)
+
+
+def test_the_executor_refuses_whatever_the_screen_allowed(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    app = console(STUCK, operator)
 
     async def script(pilot: Pilot[None]) -> None:
-        assert "READ-ONLY" in text_of(app)
-        await act(pilot)
-        assert operator.refused == 1
-        assert operator.executed == []
-        assert "read-only: nothing was done" in text_of(app)
-        await pilot.press("enter", "A")
+        await pilot.press("k")
         await settled(pilot)
-        assert "READ-ONLY" not in text_of(app)
-        await act(pilot)
-        assert len(operator.executed) == 1
+        app.world.read_only = True
+        await pilot.press("1", "right", "enter")
+        await settled(pilot)
+        assert (operator.refused, operator.executed) == (1, [])
+        assert "read-only: nothing was done" in text_of(app)
 
     on_screen(app, SIZE, script)
 
@@ -226,23 +240,6 @@ def test_what_is_selected_is_what_is_planned(
         assert operator.planned == [planned]
 
     on_screen(app, SIZE, script)
-
-
-def test_a_flag_with_several_processes_says_which_one_is_meant(on_screen: OnScreen) -> None:
-    operator = FakeOperator()
-    left = tuple(replace(SURVIVOR, pid=pid, start_ticks=pid) for pid in (3977, 3978, 3979))
-    box = replace(BUSY, leftovers=left, flags=(replace(FLAGS[0], pids=(3977, 3978, 3979)),))
-    app = console(box, operator)
-
-    async def script(pilot: Pilot[None]) -> None:
-        await pilot.press("k")
-        await settled(pilot)
-        assert "one of 3 that the flag names; select another in Processes" in text_of(app)
-        await pilot.press("escape", "J", "shift+tab", "down", "k")
-        await settled(pilot)
-        assert operator.planned == [("kill", None, 3977, None), ("kill", None, 3978, None)]
-
-    on_screen(app, (120, 40), script)
 
 
 def test_the_dialog_names_what_ends(on_screen: OnScreen) -> None:
@@ -323,6 +320,19 @@ def test_nothing_is_ended_on_a_terminal_that_cannot_show_it(on_screen: OnScreen,
         assert operator.executed == []
 
     on_screen(app, SIZE, script)
+
+
+def test_a_small_terminal_refuses_at_the_key(on_screen: OnScreen) -> None:
+    operator = FakeOperator()
+    app = console(STUCK, operator)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("k")
+        await settled(pilot)
+        assert "too small to show whom this" in text_of(app)
+        assert operator.planned == []
+
+    on_screen(app, (39, 10), script)
 
 
 @pytest.mark.parametrize("key", ["k", "e", "R"])

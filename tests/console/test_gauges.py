@@ -32,12 +32,12 @@ def test_an_old_reading_and_a_missing_one() -> None:
     assert figure(tctl, old, AT, UNICODE).note == "42s old"
     missing = figure(tctl, {"tctl_celsius": Reading(why="denied")}, AT, UNICODE)
     assert (missing.value, missing.note) == ("unknown", "denied")
-    assert figure(tctl, {"tctl_celsius": Reading(106.0, at=AT)}, AT, UNICODE).role == "critical"
+    assert figure(tctl, {"tctl_celsius": Reading(106.0, at=AT)}, AT, UNICODE).role == "warning"
 
 
 @pytest.mark.parametrize(
     ("celsius", "available", "roles"),
-    [(91.0, 20.0, ("text", "text")), (92.5, 7.5, ("warning", "warning")), (97.0, 5.9, ("critical", "critical"))],
+    [(91.0, 20.0, ("text", "text")), (92.5, 7.5, ("warning", "warning")), (97.0, 5.9, ("warning", "warning"))],
 )
 def test_gauges_show_where_the_running_hold_ends_itself(
     celsius: float, available: float, roles: tuple[str, str]

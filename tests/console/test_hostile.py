@@ -29,7 +29,7 @@ def test_every_screen_shows_it_literally(on_screen: OnScreen, text: str) -> None
     app = console(hostile(text), operator)
 
     async def script(pilot: Pilot[None]) -> None:
-        app.world.add_log([parse_event("gpu", text), parse_event(text, '{"event": "x", "reason": "y"}')])
+        app.world.kept.add([parse_event("gpu", text), parse_event(text, '{"event": "x", "reason": "y"}')])
         app._main().look_again()
         await pilot.pause()
         assert clean(text)[:4] in text_of(app)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -116,7 +118,7 @@ def test_the_page_of_a_ticket(on_screen: OnScreen) -> None:
     app = console(BOX)
 
     async def script(pilot: Pilot[None]) -> None:
-        app.world.add_log([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013", "lane": "eval-7"}')])
+        app.world.kept.add([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013", "lane": "eval-7"}')])
         await pilot.press("2")  # the worst flag names a ticket that is gone: the holder is meant
         await pilot.pause()
         shown = text_of(app)
@@ -167,6 +169,48 @@ def test_acts_with_their_outcomes_and_the_state_of_the_chain(on_screen: OnScreen
         assert ago == ["1h14m", "1h34m", "1h54m", "1d01h", "1d01h", "1d02h"]
 
     on_screen(app, (120, 40), script)
+
+
+def test_enter_tells_all_of_an_act_and_reads_it_again(on_screen: OnScreen) -> None:
+    """Opened while it was under way: its outcome, each fate and the receipt come without another key."""
+    fates = [{"pid": 3970, "fate": "killed", "text": "serve was killed"}, {"pid": 3971, "fate": "left", "text": "[/x]"}]
+    targets = [{"pid": 3970, "name": "serve", "uid": 1000, "found_by": "descent"}, {"pid": 3971, "name": EVIL[2]}]
+    records = [{**INTENT, "targets": targets, "seq": 7, "hash": "ab12", "how": "the hold is asked"}]
+    may_read = threading.Event()
+    receipt = {**RECEIPTS[1], "ticket": INTENT["ticket"]}
+    app = console(replace(BOX, resources=(replace(BOX.resources[0], receipts=(receipt,)),)))
+
+    def read() -> Acts:
+        assert may_read.wait(30)
+        return Acts(tuple(records), (), {1000: "alice"})
+
+    app._acts._read = read
+
+    async def shows(pilot: Pilot[None], *words: str) -> None:
+        end = time.monotonic() + 30
+        while not all(word in text_of(app) for word in words):
+            assert time.monotonic() < end, text_of(app)
+            await pilot.pause(0.05)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await shows(pilot, "reading the audit")
+        may_read.set()
+        await shows(pilot, "hung", "all chains whole")
+        may_read.clear()
+        await pilot.press("enter")
+        await shows(pilot, "reading the audit", "no outcome yet", "not on record")
+        records.append({**OUTCOME, "fates": fates, "returned_bytes": 3 * GIB})
+        may_read.set()
+        await shows(
+            pilot, "alice (uid 1000)", "kill gpu eval-7 0000000010-3970", "the hold is asked", "1 survived KILL",
+            "3.0 GiB came back", "killed", "left", "dirty: exit", "held 20m", "peak 11.0 GiB", "intent #7 hash ab12",
+        )  # fmt: skip
+        assert "\x1b" not in text_of(app)
+        await pilot.press("escape")
+        assert app.world.page == "audit"
+
+    on_screen(app, (120, 50), script)
 
 
 def test_the_audit_is_read_only_while_it_is_shown(on_screen: OnScreen) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.console import keys, themes
-from holdtop.console.arrange import DROPPED_FIRST, Demand, arrange
-from holdtop.console.events import LogLine, log_row, matches, parse_event
-from holdtop.console.feeds import LogFeed, in_order
+from holdtop.console.events import LogLine, in_order, log_row, matches, parse_event
+from holdtop.console.feeds import LogFeed
 from holdtop.console.view.armed import armed
 from holdtop.console.view.flags import flag_rows
 from holdtop.console.view.glyphs import ASCII, UNICODE, chosen
@@ -27,40 +25,11 @@ from holdtop.errors import ConfigError
 from holdtop.model.values import Memory
 from tests.console.boxes import BUSY, FLAGS, GIB, HOLDER, TREE, process, resource
 
-DEMANDS = st.builds(
-    Demand, st.integers(0, 40), st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 40).map(lambda n: 2 * n)
-)
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["pid", "name", "ended_by"]), inner),
     max_leaves=5,
 )
-
-
-@given(st.integers(0, 320), st.integers(0, 110), DEMANDS)
-def test_panels_lie_inside_and_never_overlap(width: int, height: int, demand: Demand) -> None:
-    boxes = arrange(width, height, demand)
-    for box in boxes.values():
-        assert box.width > 0
-        assert box.height > 0
-        assert 0 <= box.x <= box.x + box.width <= width
-        assert 0 <= box.y <= box.y + box.height <= height
-    for one, two in itertools.combinations(boxes.values(), 2):
-        apart = one.x + one.width <= two.x or two.x + two.width <= one.x
-        assert apart or one.y + one.height <= two.y or two.y + two.height <= one.y
-
-
-@given(DEMANDS.filter(lambda demand: demand.flags > 0))
-def test_panels_are_dropped_in_one_order_only(demand: Demand) -> None:
-    for height in range(60, 2, -1):
-        shown = [name for name in DROPPED_FIRST if name in arrange(80, height, demand)]
-        assert shown == list(DROPPED_FIRST[len(DROPPED_FIRST) - len(shown) :])
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-def test_all_panels_are_there_from_80x24_on(size: tuple[int, int]) -> None:
-    assert set(DROPPED_FIRST) < set(arrange(*size, Demand(2, 4, 6, 6)))
 
 
 # Themes
@@ -70,6 +39,10 @@ def test_the_packaged_themes_are_valid() -> None:
     loaded = themes.load([themes.packaged()])
     assert loaded.failed == ()
     assert {"dark", "light", "high-contrast", "color-blind", "ansi"} <= set(loaded.loaded)
+    for theme in loaded.loaded.values():  # what means another thing looks otherwise
+        meanings = [theme.colors[name] for name in ("ok", "info", "warning", "critical", "unattributed", "held")]
+        assert len({*meanings}) >= len(meanings) - 1, theme.name
+        assert len({theme.colors[name] for name in ("warning", "critical", "unattributed")}) == 3
     assert loaded.loaded["ansi"].ansi
 
 
@@ -117,6 +90,10 @@ def test_a_bad_theme_is_told_and_the_others_load(tmp_path: Path, text: str, said
     (failed,) = loaded.failed
     assert str(tmp_path / "mine.toml") in failed
     assert said in failed
+
+
+def test_a_theme_from_before_a_name_was_dropped_still_loads() -> None:
+    assert themes.parse(GOOD + 'leftover = "#ff6b6b"\n', "mine").name == "mine"
 
 
 def test_a_theme_that_is_no_file_or_no_text_is_told(tmp_path: Path) -> None:
@@ -322,10 +299,10 @@ def test_an_event_is_told_with_its_lane() -> None:
     world = World()
     queued = parse_event("gpu", '{"event": "queued", "ticket": "0000000012-4012", "lane": "nightly"}')
     taken = parse_event("gpu", '{"event": "taken", "ticket": "0000000012-4012"}')
-    world.add_log([queued, taken])
-    drawn = log_row(taken, world.lane_of(taken), 120, UNICODE)
+    world.kept.add([queued, taken])
+    drawn = log_row(taken, world.kept.lane_of(taken), 120, UNICODE)
     assert "nightly        12-4012" in "".join(span.text for span in drawn.spans)
-    assert matches(taken, world.lane_of(taken), "nightly")
+    assert matches(taken, world.kept.lane_of(taken), "nightly")
     assert not matches(taken, "", "nightly")
 
 
@@ -346,9 +323,9 @@ def test_lines_of_two_logs_stand_in_order() -> None:
 
 def test_a_ghost_is_named_in_its_row() -> None:
     for width in (80, 140):
-        drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost=True)
+        drawn = queue_row(HOLDER, BUSY.taken_at, width, UNICODE, ghost="warning")
         assert "ghost" in "".join(span.text for span in drawn.spans)
-        assert drawn.spans[0].text == " ✖ "
+        assert drawn.spans[0].text == " † "
 
 
 def test_logs_are_followed_where_the_resources_say(tmp_path: Path) -> None:
@@ -368,8 +345,8 @@ def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp
     world, feed = World(), LogFeed(lambda _: None)
 
     def shown() -> list[str]:
-        world.add_log(feed.poll())
-        return [line.text for line in world.lines(str(log))]
+        world.kept.add(feed.poll())
+        return [line.text for line in world.kept.lines(str(log))]
 
     feed.follow({}, (str(log),))
     assert shown() == ["begun", " 10%"]
@@ -379,8 +356,8 @@ def test_the_last_line_without_an_end_is_shown_until_another_takes_its_place(tmp
     with log.open("a") as file:
         file.write("\rERROR: no memory\n")
     assert shown() == ["begun", "ERROR: no memory"]
-    assert world.lines(str(log))[-1].role == "critical"
-    assert world.lines() == []  # no hold's event
+    assert world.kept.lines(str(log))[-1].role == "critical"
+    assert world.kept.lines() == []  # no hold's event
 
 
 @pytest.mark.parametrize(("reason", "role"), [("exited", "text"), ("max-hold", "warning"), ("", "warning")])

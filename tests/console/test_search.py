@@ -109,17 +109,17 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Console:
     monkeypatch.setattr(LogFeed, "poll", lambda _: [])
     made = console(BUSY)
     made.world.logs = (LOG,)
-    made.world.add_log(parse_line(LOG, text) for text in WORDS)
+    made.world.kept.add(parse_line(LOG, text) for text in WORDS)
     for event, said in (("queued", ""), ("warned", ', "text": "hot"'), ("unreleased", ', "why": "full disk"')):
-        made.world.add_log([parse_event("gpu", f'{{"event": "{event}", "ticket": "0000000012-4012"{said}}}')])
-    made.world.add_log([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013"}')])
+        made.world.kept.add([parse_event("gpu", f'{{"event": "{event}", "ticket": "0000000012-4012"{said}}}')])
+    made.world.kept.add([parse_event("gpu", '{"event": "queued", "ticket": "0000000013-4013"}')])
     return made
 
 
 async def marked(pilot: Pilot[None], app: Console, count: int) -> None:
     """Until so many lines are marked."""
     end = time.monotonic() + 30
-    while len(app.screen.query_one(LinesPanel)._found) != count:
+    while app.screen.query_one(LinesPanel).marks.count != count:
         assert time.monotonic() < end
         await pilot.pause(0.05)
 
@@ -143,7 +143,7 @@ def test_find_marks_and_goes_round(on_screen: OnScreen, app: Console) -> None:
             await pilot.press(key)
             where.append(lines.index)
         assert where == [3, 1, 3, 1]
-        app.world.add_log([parse_line(LOG, "memory is back")])
+        app.world.kept.add([parse_line(LOG, "memory is back")])
         app._main().look_again()
         await marked(pilot, app, 3)  # lines that come are looked at, too
         await pilot.press("escape")
@@ -154,7 +154,7 @@ def test_find_marks_and_goes_round(on_screen: OnScreen, app: Console) -> None:
 
 
 def test_no_key_waits_for_a_pattern(on_screen: OnScreen, app: Console) -> None:
-    app.world.add_log([parse_line(LOG, "a" * 60 + "b")])
+    app.world.kept.add([parse_line(LOG, "a" * 60 + "b")])
 
     async def script(pilot: Pilot[None]) -> None:
         await to_the_file(pilot)
@@ -184,7 +184,7 @@ def test_levels(on_screen: OnScreen, app: Console) -> None:
         await pilot.press("tab", "up")
         await pilot.pause()
         assert "full disk" in text_of(app)
-        assert "warnings only" in text_of(app)
+        assert "warnings and errors only" in text_of(app)
 
     on_screen(app, (120, 40), script)
 
@@ -202,7 +202,7 @@ def test_the_lines_of_the_selected_ticket(on_screen: OnScreen, app: Console) -> 
 
 
 def test_long_lines_are_moved_sideways(on_screen: OnScreen, app: Console) -> None:
-    app.world.add_log([parse_line(LOG, "".join(f"<{number:03}>" for number in range(200)))])
+    app.world.kept.add([parse_line(LOG, "".join(f"<{number:03}>" for number in range(200)))])
 
     async def script(pilot: Pilot[None]) -> None:
         await to_the_file(pilot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
@@ -108,4 +109,32 @@ def test_ctrl_c_while_it_is_set_up_leaves_nothing(
     screen.until(lambda: screen.process.poll() is not None)
     assert screen.process.returncode in (130, -signal.SIGINT)
     assert not screen.shows("Traceback")
+    screen.until(lambda: not no_leftovers() and not list(tmp_path.iterdir()))
+
+
+def test_two_marked_leftovers_end_in_one_dialog(
+    screen: Screen, tmp_path: Path, no_leftovers: Callable[[], list[Stat]]
+) -> None:
+    """The demo's stray, whose pid has to be typed, and its survivor: by the keys alone, and by nobody else's hand."""
+
+    def pid_of(name: bytes) -> int:
+        found = re.search(rb"pid (\d+) \(" + name, screen.shown)
+        return int(found[1]) if found else 0
+
+    def after(keys: str, text: str) -> None:
+        os.write(screen.master, keys.encode())
+        screen.until(lambda: screen.shows(text))
+
+    screen.until(lambda: bool(pid_of(b"notebook")))
+    after("\x1b[B ", "1 process marked")  # the ghost's flag is the first
+    screen.until(lambda: bool(pid_of(b"evaluate")))
+    after(" ", "2 processes marked")
+    after("k", "End 2 processes ]")
+    after("1\x1b[C\r", f" type {pid_of(b'notebook')} to confirm")
+    after(f"{pid_of(b'notebook')}\t\t\r", "Close")
+    living = {stat.pid for stat in no_leftovers()}
+    assert not {pid_of(b"notebook"), pid_of(b"evaluate")} & living
+    assert len(living) > 10
+    _terminate(screen)
+    screen.until(lambda: screen.process.poll() is not None)
     screen.until(lambda: not no_leftovers() and not list(tmp_path.iterdir()))

@@ -11,6 +11,7 @@ import pytest
 
 from holdtop.payload import members
 from holdtop.payload.cgroup import Cgroup
+from holdtop.payload.custody import Holds
 from holdtop.payload.members import Scope, find
 from holdtop.payload.process import Identity, ProcessTable, own_identity, read_stat
 from tests.hold.groups import inside
@@ -21,6 +22,7 @@ from tests.hold.test_containment import CHAIN
 SLOW_END = f"""
 import os, subprocess, sys, time
 from holdtop.payload import linux, members
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.process import ProcessTable, read_stat
 
@@ -37,7 +39,7 @@ os.environ["HOLDTOP_RUN"] = "ticket:nonce"
 root = subprocess.Popen([sys.executable, "-c", {CHAIN!r}, "0.02"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 time.sleep(0.3)
 scope = members.Scope(read_stat(os.getpid()).identity, "ticket:nonce", os.getuid(), os.getpid() if descent else None)
-ending = Ending(scope, Bounds(0.0, 10.0), Reaper(root.pid) if descent else None, lambda: ())
+ending = Ending(scope, Bounds(0.0, 10.0), Reaper(root.pid) if descent else None, Holds)
 print(len(ending.run(time.sleep)[1]))
 """
 
@@ -81,7 +83,7 @@ def test_who_dies_during_a_look_does_not_keep_a_cgroup_from_being_killed(
 
         monkeypatch.setattr(members, "ProcessTable", Late)
         root = Identity(stays.pid, own_identity().start_ticks)
-        found = find(Scope(root, "ticket:nonce", os.getuid(), reaper=None, cgroups=(home,)), lambda: ())
+        found = find(Scope(root, "ticket:nonce", os.getuid(), reaper=None, cgroups=(home,)), Holds)
         assert [one.identity.pid for one in found.members] == [stays.pid]
         assert found.sole == (home,)
         stays.kill()

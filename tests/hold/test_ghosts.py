@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holdtop.payload.cgroup import Cgroup
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import UNSEEN, Bounds, Ending
 from holdtop.payload.members import Scope
 from holdtop.payload.process import is_alive, read_stat
@@ -145,7 +146,7 @@ def test_what_a_cgroup_has_and_nobody_sees_is_told(monkeypatch: pytest.MonkeyPat
         ice.freeze(hidden.pid)
         monkeypatch.setattr(Cgroup, "procs", lambda _: set())
         scope = Scope(identity(hidden.pid), "0000000001-2:nonce", os.getuid(), reaper=None, cgroups=(made,))
-        fates, left, proof = Ending(scope, Bounds(0, 0), None, set).run(lambda _: None)
+        fates, left, proof = Ending(scope, Bounds(0, 0), None, Holds).run(lambda _: None)
         assert (fates, proof) == ((), None)
         assert [(one.member, one.why) for one in left] == [(UNSEEN, "unkillable")]
         ice.thaw()

@@ -301,6 +301,34 @@ def test_a_peak_of_members_that_are_closed_is_not_zero() -> None:
         assert use.peak_bytes == right
 
 
+def test_a_peak_is_the_payloads_own_where_it_could_be_read() -> None:
+    """A stray that grew meanwhile is in the level's rise: 55.7 GiB were said of a payload that had 41.3."""
+    me = Identity(1, 1)
+    whole = (level(2), level(58))
+    for used, right in (
+        ({me: Used(41 * GIB, 0)}, (41 * GIB, "payload")),
+        ({me: Used(0, 0)}, (56 * GIB, "level")),  # nothing of its own: somebody has it for the payload
+        ({me: Used(None, 0)}, (56 * GIB, "level")),
+        ({}, (56 * GIB, "level")),
+    ):
+        use = meter(*whole, members=(me,), used=used).after()
+        assert use is not None
+        assert (use.peak_bytes, use.peak_source) == right
+
+
+def test_the_members_are_looked_at_when_the_level_has_risen() -> None:
+    """Between two looks a payload may come and go, and only the rise would tell of it."""
+    made = meter(level(2), level(2.4), members=(Identity(1, 1),), used={Identity(1, 1): Used(0, 0)})
+    gauge = Fake(Owners(0))
+    assert not made._look_is_due(gauge)
+    gauge.level = lambda: level(30)  # type: ignore[method-assign]
+    made._take_level(gauge)
+    assert made._look_is_due(gauge)
+    made._look(gauge)
+    made._take_level(gauge)
+    assert not made._look_is_due(gauge)
+
+
 def test_what_was_in_nobodys_hands_before_is_not_this_holds() -> None:
     use = MemoryUse("gpu", "gtt", 43 * GIB, GIB, 44 * GIB, "falling")
     assert Meter(Fake(Owners(int(43.8 * GIB)))).judge(use).state == "back"

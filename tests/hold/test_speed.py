@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from holdtop.hold import places
 from holdtop.hold import queue as queues
 from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
+from holdtop.hold.others import other_holds
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish
+from holdtop.hold.view import TicketFile
 from holdtop.payload.cgroup import path_of
 from holdtop.payload.containment import Place
 from tests.hold.groups import own
@@ -34,27 +37,76 @@ def queued(directory: Path, count: int) -> Iterator[tuple[Dir, list[OwnTicket]]]
             os.close(one.fd)
 
 
-def test_those_ahead_are_told_nearest_first_and_read_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the tickets that are read from now on."""
     read: list[str] = []
     before = tickets.read
 
-    def counted(queue: Dir, name: str) -> object:
+    def counted(queue: Dir, name: str) -> TicketFile:
         read.append(name)
         return before(queue, name)
 
-    with queued(tmp_path / "q", 5) as (queue, waiting):
+    monkeypatch.setattr(tickets, "read", counted)
+    return read
+
+
+def gone() -> int:
+    """A pid that no process has."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+def test_those_ahead_are_told_nearest_first_and_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with queued(tmp_path / "q", 5) as (_, waiting):
         ids = [one.ticket.id for one in waiting]
         for name in ("0000000003-nobody", "0000000000-1", "README"):
             (tmp_path / "q" / name).write_text("not ours")
-        monkeypatch.setattr(tickets, "read", counted)
-        last = waiting[4].ticket
-        assert next(queues.ahead(queue, last, None)).id == ids[3]
+        read = reads(monkeypatch)
+        last = waiting[4]
+        assert next(queues.ahead(last, None)).id == ids[3]
         assert read == [ids[3]]
-        assert [one.id for one in queues.ahead(queue, last, ids[3])] == [ids[2], ids[1], ids[0]]
-        assert list(queues.ahead(queue, waiting[0].ticket, None)) == []
-        assert queues.place(queue, last) == 5  # the unbelievable 0000000000-1 has a ticket's name
+        assert [one.id for one in queues.ahead(last, ids[3])] == [ids[2], ids[1], ids[0]]
+        assert list(queues.ahead(waiting[0], None)) == []
+        assert queues.place(last) == 4
+
+
+def test_who_waits_lists_the_queue_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number is given twice and none below another: who is before one only becomes less."""
+    listed: list[str] = []
+    with queued(tmp_path / "q", 6) as (queue, waiting):
+        monkeypatch.setattr(Dir, "names", lambda there: listed.append(there.path))
+        ids, last = [one.ticket.id for one in waiting], waiting[5]
+        for gone in (0, 1, 4):
+            queue.remove(ids[gone])
+        assert [one.id for one in queues.ahead(last, None)] == [ids[3], ids[2]]
+        assert (queues.place(last), last.before) == (2, ids[2:4])
+        assert listed == []
+
+
+def test_whoever_queues_up_reads_the_front_and_the_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with queued(tmp_path / "q", queues.SWEPT + 40) as (queue, waiting):
+        read = reads(monkeypatch)
+        highest, nobody = waiting[-1].ticket.sequence, gone()
+        dead = f"{highest + 1:010d}-{nobody}"
+        lines = tickets.decode(waiting[-1].data) | {"id": dead, "pid": str(nobody)}
+        os.close(queue.create(dead, tickets.encode(lines)))
+        last = queues.join(queue, Wish("gpu", "last", "true"))
+        os.close(last.fd)
+        assert last.before == [one.ticket.id for one in waiting], "the dead one is swept away"
+        assert read[: queues.SWEPT + 1] == [*(one.ticket.id for one in waiting[: queues.SWEPT]), dead]
+        assert len(read) == queues.SWEPT + 2, "one more for the highest number"
+
+
+def test_other_holds_are_read_when_somebody_asks_for_them(state: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    with queued(state.queue, 20):
+        read = reads(monkeypatch)
+        others = other_holds(places.resolve("gpu", str(state.state)))
+        assert (read, others.claimed) == ([], {os.getpid()})
+        assert (list(others.among([os.getppid(), os.getpid()])), len(read)) == ([os.getpid()], 1)
+        assert list(other_holds(places.resolve("gpu", str(state.state)), {os.getpid()}).among([os.getpid()])) == []
 
 
 def test_a_child_is_born_in_its_place() -> None:

@@ -18,6 +18,7 @@ from holdtop.errors import RefusedError
 from holdtop.hold import recovery
 from holdtop.hold import ticket as tickets
 from holdtop.operator import execute, plan_kill
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import Bounds
 from holdtop.payload.members import RUN_MARK, real_uid
 from holdtop.payload.powers import powers_of
@@ -91,7 +92,7 @@ def ended_by_root(box: Box) -> recovery.Leftovers:
     with queue(box) as there:
         (name,) = box.tickets()
         dead = tickets.read(there, name)
-        return recovery.end_leftovers(there, dead, Bounds(0.2, 1), time.sleep, lambda: ())
+        return recovery.end_leftovers(there, dead, Bounds(0.2, 1), time.sleep, Holds)
 
 
 @pytest.mark.parametrize("owner", [0, OTHER])

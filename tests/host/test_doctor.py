@@ -161,7 +161,7 @@ PLANTED: dict[str, tuple[Mapping[str, str | None], str, str, str]] = {
     "more GTT than RAM": (
         {"proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 10000000 kB\n"},
         "gtt-beyond-ram",
-        "GTT has 15.3 GiB, and the machine 15.3 GiB (MemTotal)",
+        "GTT has 15.3 GiB, 54 MiB more than the machine (MemTotal)",
         "boot with ttm.pages_limit=3750000 ",
     ),
     "a kernel without fdinfo": (

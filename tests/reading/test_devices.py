@@ -88,6 +88,26 @@ def test_a_card_keeps_its_path_when_its_number_changes(tmp_path: Path) -> None:
     assert found[0].pci_address == "0000:c3:00.0"
 
 
+def test_chips_that_were_kept_without_their_card(tmp_path: Path) -> None:
+    """Synthetic: a recording of chips alone, of an APU and of a card with a fan; then of a card beside its chip."""
+    chips = {"hwmon3": ("amdgpu\n", "45000\n"), "hwmon4": ("amdgpu\n", "61000\n"), "hwmon5": ("k10temp\n", "1000\n")}
+    for chip, (name, celsius) in chips.items():
+        tree(tmp_path / "class/hwmon" / chip, {"name": name, "temp1_input": celsius})
+    tree(tmp_path / "class/hwmon/hwmon4", {"fan1_input": "900\n"})
+    found = find(str(tmp_path))
+    assert [(card.kind, card.pci_address, read(card)["gpu_celsius"].value) for card in found] == [
+        ("apu", "unknown-hwmon3", 45),
+        ("gpu", "unknown-hwmon4", 61),
+    ]
+    shutil.rmtree(tmp_path / "class/hwmon/hwmon4")
+    tree(tmp_path / "class/drm/card1/device", {"mem_info_gtt_used": "1048576\n"})
+    (card,) = find(str(tmp_path))
+    assert (card.pci_address, read(card)["gpu_celsius"].value) == ("unknown-card1", 45)
+    assert read(card)["gtt_used_bytes"].value == 1048576
+    tree(tmp_path / "class/drm/card2/device", {"mem_info_gtt_used": "1048576\n"})
+    assert {read(card)["gpu_celsius"].why for card in find(str(tmp_path))} == {"no sensor chip amdgpu"}, "whose is it?"
+
+
 def test_accelerators_of_others_are_no_npu(tmp_path: Path) -> None:
     """Synthetic: one of another vendor, and one on no PCI bus at all."""
     tree(tmp_path / "class/accel", {"accel0/device/vendor": "0x8086\n", "accel1/device/uevent": "DRIVER=rocket\n"})

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.hold.view import QueueView
+from holdtop.model import past
 from holdtop.model.build import build
-from holdtop.model.history import past
+from holdtop.model.lanes import lanes
+from holdtop.model.past import Archive, Past, Run, run_of
 from holdtop.model.values import Snapshot, Ticket
 from tests.reading.views import GIB, at, raw, record, ticket, uses, view
 
@@ -100,21 +102,64 @@ def test_will_it_fit_is_the_largest_peak_against_what_comes_free() -> None:
 def test_the_same_command_counts_before_the_lane() -> None:
     others = [receipt(n, "a", 1000, command="make test") for n in range(9)]
     alike = [receipt(20 + n, "a", 60) for n in range(3)]
-    assert past([*others, *alike], "a", COMMAND).seconds == (60, 60, 60)
-    assert past([*others, *alike[:2]], "a", COMMAND).seconds == (*[1000] * 9, 60, 60)
+    assert Archive([*others, *alike]).past("a", COMMAND).seconds == (60, 60, 60)
+    assert Archive([*others, *alike[:2]]).past("a", COMMAND).seconds == (*[1000] * 9, 60, 60)
 
 
 def test_of_two_receipts_of_one_ticket_the_later_is_complete() -> None:
-    assert past([receipt(1, "a", 60, None), receipt(1, "a", 60, 7)], "a", COMMAND).peaks == (7,)
+    assert Archive([receipt(1, "a", 60, None), receipt(1, "a", 60, 7)]).past("a", COMMAND).peaks == (7,)
 
 
 @pytest.mark.parametrize("odd", [-1, 1e300, float("nan"), float("inf"), True, "60", None, [60]])
 def test_an_odd_number_counts_for_nothing(odd: object) -> None:
-    assert past([receipt(1, "a", odd, odd)], "a", COMMAND) == past([], "a", COMMAND)
+    assert Archive([receipt(1, "a", odd, odd)]).past("a", COMMAND) == Archive([]).past("a", COMMAND)
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["ticket", "lane", "command", "held_seconds", "memory"]), JSON)))
 def test_any_receipts(receipts: list[Any]) -> None:
-    for one in (past(receipts, "lane13", ()), past([{**said, "lane": "lane13"} for said in receipts], "lane13", ())):
+    for said in (receipts, [{**one, "lane": "lane13"} for one in receipts]):
+        one = Archive(said).past("lane13", ())
         assert all(isinstance(value, float | int) for value in (*one.seconds, *one.peaks))
+        lanes(Archive(said))
     waiting([*receipts, *({**said, "lane": "lane12"} for said in receipts)])
+
+
+def test_the_payloads_own_peak_counts_before_what_the_level_rose_by() -> None:
+    """A hold beside a stray of 14 GiB was said to need all that the level rose by."""
+    own, level = {"peak_bytes": 41 * GIB, "peak_source": "payload"}, {"peak_bytes": 55 * GIB, "peak_source": "level"}
+    both = [receipt(n, "a", 60, memory=memory) for n, memory in enumerate((level, own, level))]
+    assert Archive(both).past("a", COMMAND) == Past((60, 60, 60), (41 * GIB,), "payload")
+    unsaid = Archive([both[0], receipt(3, "a", 60, 56 * GIB)]).past("a", COMMAND)
+    assert unsaid == Past((60, 60), (55 * GIB, 56 * GIB), "level"), "older receipts do not say whose"
+    first, *_ = waiting([{**one, "lane": "lane13"} for one in both])
+    assert first.will_it_fit is not None
+    assert (first.will_it_fit.need_bytes, first.will_it_fit.need_source) == (41 * GIB, "payload")
+
+
+def test_a_lanes_figures_are_values_that_were_seen() -> None:
+    runs = [receipt(n, "a", n, n * GIB, waited_seconds=10 * n, command=f"make {n % 2}") for n in range(1, 11)]
+    other = receipt(11, "b", None, reason="max-hold", status=124, verdict="clean")
+    b, a = lanes(Archive([*runs, other]))
+    assert (b.name, b.whole.runs, b.whole.held_median_seconds, b.whole.peak_bytes) == ("b", 1, None, None)
+    assert (b.whole.last.reason, b.whole.last.status) == ("max-hold", 124)
+    assert (a.whole.runs, a.whole.held_median_seconds, a.whole.held_p90_seconds) == (10, 5, 9)
+    assert (a.whole.waited_median_seconds, a.whole.waited_p90_seconds) == (50, 90)
+    assert (a.whole.peak_bytes, a.whole.peak_source) == (10 * GIB, "level")
+    assert [(command, some.runs, some.last.ticket) for command, some in a.commands.items()] == [
+        ("make 0", 5, "0000000010-9"),
+        ("make 1", 5, "0000000009-9"),
+    ]
+
+
+def test_receipts_are_gone_through_once_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waiting ticket went through all of them."""
+    parsed: list[Mapping[str, object]] = []
+
+    def counted(said: Mapping[str, object]) -> Run:
+        parsed.append(said)
+        return run_of(said)
+
+    monkeypatch.setattr(past, "run_of", counted)
+    crowd = view(tickets=(ticket(), *(ticket(600 + n, 13 + n % 5) for n in range(500))))
+    assert len(waiting([*HOLDER, *NEXT], crowd)) == 500
+    assert len(parsed) == len([*HOLDER, *NEXT])

@@ -192,12 +192,12 @@ def test_what_cannot_be_used() -> None:
     cases = {
         "is empty": b"",
         "is cut short": data[:3],
-        "has 263 bytes": data[:-1],
+        "is cut short: 263 of 264 bytes": data[:-1],
         "table of zeroes": bytes(264),
         "is a table of zeroes": data[:4] + bytes(4096),
         "revision 3.9 is not decoded": data[:3] + b"\x09" + data[4:],
         "revision 2.0 is not decoded": b"\x78\0\x02\0" + data[4:],
-        "has 200 bytes": b"\xc8\0" + data[2:],
+        "says it has 200 bytes, not the 264 of its revision": b"\xc8\0" + data[2:],
         "says 101, which is not plausible": data[:46] + b"\x65\0" + data[48:],
         "does not report it": data[:46] + b"\xff" * 16 + data[62:],
     }

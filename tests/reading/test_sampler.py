@@ -17,7 +17,7 @@ from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import Source
 from holdtop.sources.roots import Roots
 from tests.hold.lanes import until
-from tests.reading.machines import recorded
+from tests.reading.machines import fdinfo, recorded
 
 
 @pytest.fixture
@@ -246,6 +246,29 @@ def test_a_file_that_hangs_takes_its_own_readings_and_no_others(machine: Roots, 
     let_go(str(moved / file))
     (moved / file).unlink()
     look_once(state_dir=str(tmp_path), roots=Roots(sys=str(moved)))
+    until(lambda: not own_threads(), 5)
+
+
+def test_a_descriptor_that_hangs_leaves_owners_unknown_and_then_old(machine: Roots, tmp_path: Path) -> None:
+    path = tmp_path / "overlay" / str(os.getpid()) / "fdinfo" / "9"
+    path.parent.mkdir(parents=True)
+    path.write_text(fdinfo(7, "0000:c1:00.0", resident_gtt="1024 KiB"))
+    roots = Roots(machine.sys, overlay=str(tmp_path / "overlay"))
+    seen: list[Snapshot] = []
+    sampler = Sampler(state_dir=str(tmp_path), roots=roots, refresh=0.1, device_refresh=0.1, on_snapshot=seen.append)
+    sampler.start()
+    until(lambda: bool(seen) and seen[-1].memory.other_bytes == 1 << 20)
+    os.mkfifo(path.with_name("next"))
+    path.with_name("next").rename(path)
+    until(lambda: seen[-1].at - (seen[-1].memory.scanned_at or 0) > 3, 20)
+    assert seen[-1].memory.other_bytes == 1 << 20, "old, and shown as that"
+    asked_now = look_once(state_dir=str(tmp_path), roots=roots, deadline=0.5).memory
+    assert (asked_now.other_bytes, asked_now.scanned_at) == (None, None)
+    assert "timeout" in asked_now.unavailable["other_bytes"]
+    sampler.stop()
+    let_go(str(path))  # both of them
+    path.unlink()
+    look_once(state_dir=str(tmp_path), roots=roots)
     until(lambda: not own_threads(), 5)
 
 

@@ -72,7 +72,7 @@ def test_a_recorded_machine(state: Box) -> None:
     assert said["roots"] == [f"HOLDTOP_SYS={tree_of['HOLDTOP_SYS']}"]
     plain = status(state, "--plain", environ=tree_of).stdout
     assert "GPU power: 9.087 W.\n" in plain
-    assert "Device: 0000:c1:00.0, programs get GTT.\n" in plain
+    assert "Device: 0000:c1:00.0 (apu), programs get GTT.\n" in plain
     assert "GPU temperature: 38 C.\n" in plain
     assert "preemptible" not in plain, "most boxes have none"
     assert (said["readings"]["pool"], said["devices"][0]["readings"]["pool"]) == ("gtt", "gtt")

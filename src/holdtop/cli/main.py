@@ -27,6 +27,7 @@ VERBS = {
     "evict": "remove a ticket from the queue",
     "recover": "free a ghost's token",
     "watch": "tell what is wrong, once each, and when it is over",
+    "history": "how long each lane's holds took and waited, and what they needed",
     "audit": "operators' acts, and whether the record is whole",
     "doctor": "what is wrong with this box, and the remedy",
     "state": "one queue for several accounts: shims, init, migrate, check",

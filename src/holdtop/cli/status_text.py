@@ -5,42 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from holdtop.cli.status_devices import account, device_rows
 from holdtop.model.clock import since
-from holdtop.model.values import Flag, Payload, Process, Reading, Resource, Runner, Snapshot, Ticket
+from holdtop.model.values import Flag, Payload, Pool, Process, Resource, Runner, Snapshot, Ticket
 from holdtop.render import bytes_text, clean, counted, duration_text
 
-_LABELS = {
-    "gtt_used_bytes": "GTT used",
-    "gtt_total_bytes": "GTT total",
-    "vram_used_bytes": "VRAM used",
-    "vram_total_bytes": "VRAM total",
-    "gpu_busy_percent": "GPU busy",
-    "gpu_power_watts": "GPU power",
-    "tctl_celsius": "Tctl",
-    "mem_available_bytes": "MemAvailable",
-    "mem_total_bytes": "MemTotal",
-    "memory_pressure_some_avg10_percent": "memory pressure",
-    "npu_busy_percent": "NPU busy",
-}
-#: Shown where there is one: most boxes lack some of these.
-_FURTHER = {
-    "vis_vram_used_bytes": "visible VRAM used",
-    "vis_vram_total_bytes": "visible VRAM total",
-    "preempt_used_bytes": "preemptible",
-    "gpu_clock_mhz": "GPU clock",
-    "memory_clock_mhz": "memory clock",
-    "gpu_celsius": "GPU temperature",
-    "cpu_celsius": "hottest core",
-    "npu_power_watts": "NPU power",
-    "npu_celsius": "NPU temperature",
-    "gpu_reclaimable_bytes": "GPU page pool",
-    "ttm_limit_bytes": "TTM limit",
-    "ttm_pool_limit_bytes": "TTM pool limit",
-}
-_UNITS = {"percent": " %", "watts": " W", "celsius": " C", "mhz": " MHz"}
-_PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed")
-#: A value older than this many seconds is shown with its age.
-OLD = 3.0
+#: What a hold says is shown with its age when it is older than this many seconds: it is renewed every five.
+OLD_WORD = 15.0
 #: Longest foreign text on a line, in characters.
 LONG = 200
 
@@ -58,10 +29,9 @@ class Text:
             yield f"  not the live box: {self.clean(root)}"
         for resource in snapshot.resources:
             yield from self._resource_rows(resource, snapshot)
-        yield f"device {self.clean(_device(snapshot))}"
-        for label, value in self._readings(snapshot):
-            yield f"  {label:<19}{value}"
-        yield f"  {'memory':<19}{', '.join(self._memory(snapshot))}"
+        for name, rows in device_rows(snapshot):
+            yield self.clean(f"device {name}")
+            yield from (f"  {label:<19}{self.clean(value)}" for label, value in rows)
         yield f"containment from here: {', '.join(snapshot.containment)}"
         yield from (self.clean(f"runner {line}") for line in _runners(snapshot))
         yield "flags" if snapshot.flags else "flags: none"
@@ -76,10 +46,9 @@ class Text:
             yield f"Not the live box: {self.clean(root)}."
         for resource in snapshot.resources:
             yield from self._resource_sentences(resource, snapshot)
-        yield f"Device: {self.clean(_device(snapshot))}."
-        for label, value in self._readings(snapshot):
-            yield f"{label}: {value}."
-        yield f"Device memory: {', '.join(self._memory(snapshot))}."
+        for name, rows in device_rows(snapshot):
+            yield self.clean(f"Device: {name}.")
+            yield from (f"{label[0].upper()}{label[1:]}: {self.clean(value)}." for label, value in rows)
         yield f"A hold from here has {', '.join(snapshot.containment)}."
         yield from (self.clean(f"Runner {line}.") for line in _runners(snapshot))
         for flag in snapshot.flags:
@@ -111,7 +80,7 @@ class Text:
         if holder is not None:
             yield f"  command {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"    {self._process(process)}"
+                yield f"    {self._process(process, snapshot.pool)}"
         for ticket in resource.waiting:
             yield f"  {ticket.position:>3}. {self._who(ticket)}, waiting {_wait(ticket, snapshot)}"
         yield from (f"  {line}" for line in self._remarks(resource))
@@ -122,7 +91,7 @@ class Text:
         if holder is not None:
             yield f"{name} command: {self._command(holder.command)}"
             for process in holder.payload.processes if holder.payload else ():
-                yield f"{name} process: {self._process(process)}."
+                yield f"{name} process: {self._process(process, snapshot.pool)}."
         for ticket in resource.waiting:
             yield f"{name} waiting at {ticket.position}: {self._who(ticket)}, for {_wait(ticket, snapshot)}."
         yield from (f"{name} {line}." for line in self._remarks(resource))
@@ -154,60 +123,48 @@ class Text:
         if holder.being_ended_by is not None:
             parts.append(f"being ended by {self.clean(holder.being_ended_by)}")
         if holder.payload is not None:
-            parts.append(_payload(holder.payload))
+            parts.append(_payload(holder.payload, snapshot))
         if holder.containment:
             parts.append(f"kept together by {self.clean(', '.join(holder.containment))}")
         return ", ".join(parts)
 
-    def _process(self, process: Process) -> str:
-        user = process.user or (f"uid {process.uid}" if process.uid is not None else "unknown user")
-        gtt = bytes_text(process.gtt_bytes, "unknown" if process.readable else "unknown (closed to this account)")
+    def _process(self, process: Process, pool: Pool) -> str:
+        unknown = "unknown" if process.readable else "unknown (closed to this account)"
+        held = _held(process, pool, unknown)
         cpu = "" if process.cpu_percent is None else f", CPU {process.cpu_percent:.0f} %"
         source = ", as its hold says" if process.memory_source == "record" else ""
         return self.clean(
-            f"pid {process.pid}, parent {process.ppid}, {process.name}, state {process.state}, {user}{cpu}, "
-            f"RSS {bytes_text(process.rss_bytes)}, GTT {gtt}{source}, by {process.found_by}"
+            f"pid {process.pid}, parent {process.ppid}, {process.name}, state {process.state}, "
+            f"{account(process)}{cpu}, RSS {bytes_text(process.rss_bytes)}, {held}{source}, by {process.found_by}"
         )
 
     def _command(self, words: tuple[str, ...]) -> str:
         return self.clean(" ".join(words)) or "unknown"
-
-    def _readings(self, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-        for name, reading in snapshot.readings.items():
-            if name in _LABELS or reading.value:
-                yield {**_LABELS, **_FURTHER}[name], self._reading(name, reading, snapshot.at)
-
-    def _reading(self, name: str, reading: Reading, at: float) -> str:
-        if reading.value is None:
-            return f"unknown: {self.clean(reading.why or 'no reason known')}"
-        age = 0.0 if reading.at is None else at - reading.at
-        return amount(name, reading.value) + (f" ({duration_text(age)} old)" if age > OLD else "")
-
-    def _memory(self, snapshot: Snapshot) -> Iterator[str]:
-        memory = snapshot.memory
-        for part in _PARTS:
-            size = getattr(memory, f"{part}_bytes")
-            if size or part in ("payload", "unattributed"):
-                yield f"{part} {bytes_text(size)}"
-        yield f"headroom {bytes_text(memory.headroom_bytes)}"
-        if memory.unreadable_processes != 0:
-            number = memory.unreadable_processes
-            yield f"closed to this account: {'not known how many' if number is None else number}"
 
     def _flag(self, flag: Flag) -> str:
         where = " ".join(filter(None, (flag.resource, flag.ticket)))
         return self.clean(f"{flag.kind}{f' ({where})' if where else ''}: {flag.text}")
 
 
-def amount(name: str, value: float) -> str:
-    """A value in the unit that its name ends with."""
-    unit = name.rpartition("_")[2]
-    return bytes_text(value) if unit == "bytes" else f"{value:.4g}{_UNITS[unit]}"
+def _held(of: Process | Payload, shown: Pool, unknown: str = "unknown") -> str:
+    """Of the pool always, of the other kind where there is some."""
+    pools: tuple[Pool, ...] = ("gtt", "vram")
+    held = ((pool, of.held(pool)) for pool in pools)
+    return ", ".join(f"{pool.upper()} {bytes_text(size, unknown)}" for pool, size in held if pool == shown or size)
 
 
-def _device(snapshot: Snapshot) -> str:
-    pool = snapshot.card.pool if snapshot.card else None
-    return (snapshot.device or "none") + (f", programs get {pool.upper()}" if pool else "")
+def _payload(payload: Payload, snapshot: Snapshot) -> str:
+    held = _held(payload, snapshot.pool)
+    rss = bytes_text(payload.rss_bytes)
+    return f"{counted(payload.process_count, 'process', 'processes')}, {held}, RSS {rss}{_quoted(payload, snapshot)}"
+
+
+def _quoted(payload: Payload, snapshot: Snapshot) -> str:
+    """That it is the hold's word, and how old that is; a hold renews it every few seconds."""
+    if payload.source == "read":
+        return ""
+    age = since(payload.said_at, snapshot.taken_at)
+    return ", as the hold says" if age is None or age < OLD_WORD else f", as the hold said {duration_text(age)} ago"
 
 
 def _runners(snapshot: Snapshot) -> Iterator[str]:
@@ -231,12 +188,6 @@ def _runner(runner: Runner) -> str:
     return f"{runner.active_state} ({runner.sub_state}){since}, {restarts}, {guarded}, {said}"
 
 
-def _payload(payload: Payload) -> str:
-    source = ", as the hold says" if payload.source == "record" else ""
-    gtt, rss = bytes_text(payload.gtt_bytes), bytes_text(payload.rss_bytes)
-    return f"{counted(payload.process_count, 'process', 'processes')}, GTT {gtt}, RSS {rss}{source}"
-
-
 def _wait(ticket: Ticket, snapshot: Snapshot) -> str:
     """How long so far, and as far as the past tells, until when and whether what it needs will be there."""
     said = [duration_text(ticket.waited_seconds)]
@@ -245,5 +196,6 @@ def _wait(ticket: Ticket, snapshot: Snapshot) -> str:
         said.append(f"expected in {duration_text(low)} to {duration_text(high)}")
     if fit := ticket.will_it_fit:
         answer = {True: "fits", False: "does not fit", None: "may or may not fit"}[fit.fits]
-        said.append(f"had {bytes_text(fit.need_bytes)} at most so far, which {answer}")
+        had = "had" if fit.need_source != "level" else "with others, perhaps, had"
+        said.append(f"{had} {bytes_text(fit.need_bytes)} at most so far, which {answer}")
     return ", ".join(said)

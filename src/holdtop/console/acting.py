@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from textual.message_pump import MessagePump
 
 from holdtop.console.feeds import Operator
-from holdtop.console.messages import ActEnded, PlanMade, StepTaken, tell
-from holdtop.console.view.subject import FlagKey, Subject, find_entry, find_flag, find_resource, find_ticket
+from holdtop.console.messages import ActEnded, PlansMade, StepTaken, tell
+from holdtop.console.view.subject import FlagKey, Subject, find_entry, find_flag, find_resource, find_ticket, ghost_of
 from holdtop.console.view.tree import Node
 from holdtop.errors import GoneError, HoldtopError, RefusedError
 from holdtop.model.values import Snapshot, Ticket
 from holdtop.operator.values import Plan, Verb
+
+#: Acts that are carried out at the same time: each waits for its own process.
+AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What is meant, frozen when the key was pressed."""
 
-    #: May block. Raises what the operator raises.
-    plan: Callable[[], Plan]
-    #: What else the selection named, for the dialog's title.
-    note: str = ""
+    verb: Verb
+    #: One for each act. May block. Raises what the operator raises.
+    plans: tuple[Callable[[], Plan], ...]
 
 
 def wish(
@@ -34,14 +37,17 @@ def wish(
     subject: Subject | None,
     node: Node | None,
     state_dir: str | None,
+    marked: Collection[int] = (),
 ) -> Wish:
-    """What to plan for the selection; ``node`` is the tree's row when keys go to the tree.
+    """What to plan for the selection; ``node`` is the tree's row when keys go to the tree, ``marked`` are pids.
 
     Raises ``RefusedError`` when the verb has nothing to act on here.
     """
-    ticket = find_ticket(snapshot, subject)
+    if verb == "kill" and marked:
+        return _each(operator, snapshot, marked, state_dir)
     if subject is not None and not _stands(snapshot, subject):
         raise RefusedError(f"{verb}: what was selected is gone, nothing done; select again")
+    ticket = find_ticket(snapshot, subject)
     if verb == "kill":
         return _kill(operator, snapshot, ticket, subject, node, state_dir)
     if verb == "evict":
@@ -49,9 +55,8 @@ def wish(
         if meant is None:
             raise RefusedError("evict: select a ticket of the queue first")
         ticket_id = meant.id
-        return Wish(lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir))
-    name = _ghost(snapshot, subject)
-    return Wish(lambda: operator.plan_recover(snapshot, name, state_dir=state_dir))
+        return Wish(verb, (lambda: operator.plan_evict(snapshot, ticket_id, state_dir=state_dir),))
+    return _recover(operator, snapshot, _ghost(snapshot, subject), state_dir)
 
 
 def _stands(snapshot: Snapshot, subject: Subject) -> bool:
@@ -70,18 +75,30 @@ def _kill(
     state_dir: str | None,
 ) -> Wish:
     left = {process.pid for process in snapshot.leftovers}
-    named = [pid for pid in subject.pids if pid in left] if isinstance(subject, FlagKey) else []
-    one = node.process.pid if node is not None and node.process.pid in left else next(iter(named), None)
-    if one is not None:
-        others = f"one of {len(named)} that the flag names; select another in Processes" if len(named) > 1 else ""
-        return Wish(lambda: operator.plan_kill(snapshot, None, pid=one, state_dir=state_dir), others)
+    if node is not None and node.process.pid in left:
+        return _each(operator, snapshot, (node.process.pid,), state_dir)
+    if (ghost := ghost_of(snapshot, subject)) is not None:
+        return _recover(operator, snapshot, ghost, state_dir)
+    if isinstance(subject, FlagKey) and (named := [pid for pid in subject.pids if pid in left]):
+        return _each(operator, snapshot, named, state_dir)
     if ticket is None:
         raise RefusedError("end tree: select a running ticket, a process, or a flag that names one")
     if ticket.state == "waiting":
         raise RefusedError("end tree: this ticket waits and has no process; evict takes it out of the queue")
     part = node.process.pid if node is not None and node.trail else None
     ticket_id = ticket.id
-    return Wish(lambda: operator.plan_kill(snapshot, ticket_id, subtree=part, state_dir=state_dir))
+    return Wish("kill", (lambda: operator.plan_kill(snapshot, ticket_id, subtree=part, state_dir=state_dir),))
+
+
+def _each(operator: Operator, snapshot: Snapshot, pids: Iterable[int], state_dir: str | None) -> Wish:
+    """Survivors and strays: an act each, as each has its own proof."""
+    return Wish(
+        "kill", tuple(partial(operator.plan_kill, snapshot, None, pid=pid, state_dir=state_dir) for pid in pids)
+    )
+
+
+def _recover(operator: Operator, snapshot: Snapshot, resource: str, state_dir: str | None) -> Wish:
+    return Wish("recover", (lambda: operator.plan_recover(snapshot, resource, state_dir=state_dir),))
 
 
 def _ghost(snapshot: Snapshot, subject: Subject | None) -> str:
@@ -94,39 +111,49 @@ def _ghost(snapshot: Snapshot, subject: Subject | None) -> str:
     return ghosts[0]
 
 
-def make_plan(target: MessagePump, plan: Callable[[], Plan]) -> None:
-    """Plan in a daemon thread and post ``PlanMade`` to ``target``."""
+def make_plans(target: MessagePump, makers: Sequence[Callable[[], Plan]]) -> None:
+    """Plan in a daemon thread and post ``PlansMade`` to ``target``."""
 
     def work() -> None:
-        try:
-            made = PlanMade(plan())
-        except GoneError as error:
-            made = PlanMade(None, str(error), gone=True)
-        except HoldtopError as error:
-            made = PlanMade(None, str(error))
-        except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
-            made = PlanMade(None, f"cannot plan this: {error!r}")
-        tell(target, made)
+        plans, refused, gone = [], [], True
+        for make in makers:
+            try:
+                plans.append(make())
+            except HoldtopError as error:
+                refused.append(str(error))
+                gone = gone and isinstance(error, GoneError)
+            except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
+                refused.append(f"cannot plan this: {error!r}")
+                gone = False
+        tell(target, PlansMade(tuple(plans), tuple(refused), gone=gone))
 
     threading.Thread(target=work, name="holdtop-plan", daemon=True).start()
 
 
-def carry_out(target: MessagePump, operator: Operator, plan: Plan, reason: str, *, read_only: bool) -> None:
-    """Execute in a daemon thread; post ``StepTaken`` for each step and ``ActEnded`` at the end."""
+def carry_out(
+    target: MessagePump, operator: Operator, plans: Sequence[Plan], reason: str, *, read_only: Callable[[], bool]
+) -> None:
+    """Execute in daemon threads; post ``StepTaken`` for each step and ``ActEnded`` at the end of each plan."""
+    left = iter(tuple(plans))  # such an iterator gives each plan to one thread only
 
     def work() -> None:
-        try:
-            outcome = operator.execute(
-                plan,
-                reason=reason,
-                progress=lambda step: tell(target, StepTaken(step)),
-                read_only=read_only,
-            )
-            ended = ActEnded(outcome)
-        except HoldtopError as error:
-            ended = ActEnded(None, str(error))
-        except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
-            ended = ActEnded(None, f"failed: {error!r}; see holdtop audit for what was begun")
-        tell(target, ended)
+        for plan in left:
+            tell(target, _carried_out(target, operator, plan, reason, read_only()))
 
-    threading.Thread(target=work, name="holdtop-act", daemon=True).start()
+    for _ in range(min(AT_ONCE, len(plans))):
+        threading.Thread(target=work, name="holdtop-act", daemon=True).start()
+
+
+def _carried_out(target: MessagePump, operator: Operator, plan: Plan, reason: str, read_only: bool) -> ActEnded:
+    try:
+        outcome = operator.execute(
+            plan,
+            reason=reason,
+            progress=lambda step: tell(target, StepTaken(step)),
+            read_only=read_only,
+        )
+    except HoldtopError as error:
+        return ActEnded(plan, None, str(error))
+    except Exception as error:  # noqa: BLE001 - a thread's failure must be seen, not lost
+        return ActEnded(plan, None, f"failed: {error!r}; see holdtop audit for what was begun")
+    return ActEnded(plan, outcome)

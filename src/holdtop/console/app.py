@@ -117,9 +117,7 @@ class Console(Fed):
         del screen
         for key in self._setup.keys:
             if key.action != "palette" and (not key.pages or self.world.page in key.pages):
-                yield SystemCommand(
-                    key.label, f"{key.help} ({key.shown})", lambda call=key.call: self.call_later(self.run_action, call)
-                )
+                yield SystemCommand(key.title, key.hint, lambda call=key.call: self.call_later(self.run_action, call))
 
     def _dress(self) -> None:
         """Put the theme on: ours, and Textual's own widgets."""

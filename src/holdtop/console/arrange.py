@@ -43,7 +43,7 @@ class Stack(NamedTuple):
 
 PAGES: Mapping[str, Stack] = {
     "now": Stack(
-        {"flags": 3, "memory": 1, "gauges": 1, "queue": 3, "tree": 4, "events": 3},
+        {"flags": 3, "memory": 1, "gauges": 1, "queue": 3, "tree": 3, "events": 2},
         ("events", "gauges", "tree", "memory", "queue", "flags"),
         ("events", "tree", "queue", "flags"),
     ),
@@ -58,6 +58,8 @@ PAGES: Mapping[str, Stack] = {
     "runners": Stack({"runners": 3}, ("runners",), ("runners",)),
 }
 DROPPED_FIRST = PAGES["now"].dropped_first
+#: Rows of the queue, with title and head, that no other panel grows before: four tickets.
+QUEUED = 6
 #: The row of the pages' names is shown from this height on.
 TABBED = 16
 #: Rows with which every gauge has a graph of two rows, of one row, or a line without a graph below it.
@@ -102,7 +104,7 @@ def _wanted(demand: Demand, room: int) -> dict[str, int]:
         "queue": max(3, 2 + demand.queue),
         "tree": max(4, 2 + demand.tree),
         "flags": max(3, 1 + demand.flags) if demand.flags else 0,
-        "events": 3,
+        "events": 2,
         "facts": max(3, 1 + demand.facts),
         "past": max(3, min(2 + 5, room // 4)),
         "own": max(3, room // 4),
@@ -122,6 +124,9 @@ def _stack(page: Stack, top: int, width: int, room: int, wanted: Mapping[str, in
         if sum(heights.values()) <= room:
             break
         heights.pop(name, None)
+    if "queue" in heights and "events" in heights:  # who waits comes before more of anything else
+        queue = min(wanted["queue"], QUEUED)
+        heights["queue"] += min(max(0, queue - heights["queue"]), room - sum(heights.values()))
     if page.first in heights:
         heights[page.first] += min(wanted[page.first] - heights[page.first], room - sum(heights.values()))
     _grow(heights, room, wanted, page.fillers)
@@ -179,7 +184,8 @@ def _columns(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
     right = max(40, width * 2 // 5 if width >= 150 else width // 3)
     left = width - right - 1
     boxes["gauges"] = Box(left + 1, top, right, upper)
-    queue = max(least_queue, min(2 + demand.queue, upper - max(6, min(2 + demand.tree, upper // 2))))
+    queue = min(2 + demand.queue, max(QUEUED, upper - max(6, min(2 + demand.tree, upper // 2))))
+    queue = min(max(least_queue, queue), upper - 3)
     boxes["queue"] = Box(0, top, left, queue)
     boxes["tree"] = Box(0, top + queue, left, upper - queue)
     return boxes

@@ -13,7 +13,7 @@ from holdtop.console.arrange import Box, Demand, arrange
 from holdtop.console.view.tabs import Tab
 from holdtop.console.widgets import panels
 from holdtop.console.widgets.lines import LinesPanel, SourcePanel
-from holdtop.console.widgets.pages import FactsPanel, TabPanel, behind
+from holdtop.console.widgets.pages import ActsPanel, FactsPanel, TabPanel, behind
 from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.widgets.rows import Rows
 from holdtop.console.world import World
@@ -46,12 +46,13 @@ class Board(Widget):
         self.flags = panels.FlagPanel(look, world, keys)
         self.sources = SourcePanel(look, world)
         self.lines = LinesPanel(look, world)
+        self.acts = ActsPanel(look, world)
         self._facts = FactsPanel(look, world, id="facts")
         events = panels.EventPanel(look, world)
         #: Those that take keys, in the order of Tab.
         self._lists: tuple[Rows[Any], ...] = (
             *(self.queue, self.processes, self.flags, events, self.sources, self.lines),
-            *behind(look, world),
+            *behind(look, world, self.acts),
         )
         self._panels: tuple[Panel, ...] = (
             panels.HeaderPanel(look, world, id="header"),

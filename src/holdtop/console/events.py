@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from holdtop.console.follow import Place
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.happened import in_words
 from holdtop.console.view.queue import WIDE, short_id
+from holdtop.console.view.severity import verdict_role
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import parse
 
 _ROLES: dict[str, Role] = {
     "taken": "held",
-    "released": "ok",
     "ending": "warning",
     "ended": "warning",
     "warned": "warning",
@@ -22,7 +24,6 @@ _ROLES: dict[str, Role] = {
     "recovered": "warning",
     "left": "warning",
     "kept": "critical",
-    "settled": "ok",
     "unreleased": "critical",
 }
 
@@ -31,10 +32,10 @@ _ROLES: dict[str, Role] = {
 _CRITICAL = re.compile(r"\b(?:error|fatal|critical|panic|traceback|exception|oom)\b", re.IGNORECASE)
 _WARNING = re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE)
 _LEVEL_WITHIN = 120
-#: How bad a line is at least, by the name of a level; what else is shown.
+#: By the name of a level the roles that it shows; of "all" every one.
 LEVELS: dict[str, frozenset[Role]] = {
     "all": frozenset(),
-    "warnings": frozenset({"warning", "critical"}),
+    "warnings and errors": frozenset({"warning", "critical"}),
     "errors": frozenset({"critical"}),
 }
 
@@ -59,6 +60,8 @@ class LogLine:
     unfinished: bool = False
     #: Bytes of the log that a note says are not shown.
     left_out: int = 0
+    #: Where it begins in its file; ``None`` where that is not known.
+    place: Place | None = None
 
     @property
     def log(self) -> str:
@@ -83,8 +86,8 @@ def parse_event(resource: str, text: str) -> LogLine:
         return LogLine(resource, "", "?", "", text)
     event = _text(said, "event")
     role = _ROLES.get(event, "text")
-    if event in ("released", "settled") and said.get("verdict") != "clean":
-        role = "warning"
+    if event in ("released", "settled"):
+        role = verdict_role(said.get("verdict"))
     if event in ("ending", "ended") and said.get("reason") == "exited":
         role = "text"  # by itself: nothing to be warned of
     lane = _text(said, "lane") if event == "queued" else ""
@@ -136,3 +139,14 @@ def _whose(entry: LogLine, lane: str, width: int, glyphs: Glyphs) -> list[Span]:
 
 def matches(entry: LogLine, lane: str, wanted: str) -> bool:
     return any(wanted in word.casefold() for word in (entry.resource, entry.kind, entry.ticket, entry.text, lane))
+
+
+def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Lines of several logs by their instants; a line without one stays behind the one it followed."""
+    last: dict[str, float] = {}
+    dated = []
+    for entry in lines:
+        if (instant := parse(entry.at)) is not None:
+            last[entry.resource] = instant.timestamp()
+        dated.append((last.get(entry.resource, 0.0), entry))
+    return [entry for _, entry in sorted(dated, key=lambda pair: pair[0])]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from textual.app import App
 
 from holdtop.console.feeds import Acts, ActsFeed, FeedMaker, LogFeed
-from holdtop.console.messages import ActsSeen, LogGrew, PageOpened, SnapshotArrived, tell
+from holdtop.console.messages import ActsSeen, EarlierCame, LogGrew, PageOpened, Reach, SnapshotArrived, tell
+from holdtop.console.screens.deed import DeedScreen
 from holdtop.console.screens.main import MainScreen
 from holdtop.console.view.header import STALE_AFTER
 from holdtop.console.world import World
@@ -25,7 +26,9 @@ class Fed(App[None]):
         super().__init__(ansi_color=True if colorless else None)
         self.world = world
         self._feed = feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
-        self._logs = LogFeed(lambda lines: tell(self, LogGrew(lines)))
+        self._logs = LogFeed(
+            lambda lines: tell(self, LogGrew(lines)), lambda file, lines: tell(self, EarlierCame(file, lines))
+        )
         self._acts = ActsFeed(acts, lambda seen: tell(self, ActsSeen(seen)))
         self._heard = time.monotonic()
 
@@ -57,19 +60,30 @@ class Fed(App[None]):
                 screen.home()
 
     def on_log_grew(self, message: LogGrew) -> None:
-        self.world.add_log(message.lines)
+        self.world.kept.add(message.lines)
         self._show()
 
+    def on_reach(self, message: Reach) -> None:
+        self._logs.reach(message.file, self.world.kept.oldest(message.file))
+
+    def on_earlier_came(self, message: EarlierCame) -> None:
+        more = self.world.kept.add_earlier(message.file, message.lines)
+        self._main().came_back(message.file, "" if more else message.lines[-1].text if message.lines else "")
+
     def on_page_opened(self, message: PageOpened) -> None:
+        self.world.reading_acts = message.page == "audit"
+        self._show()
         self._acts.watch(message.page == "audit")
 
     def on_acts_seen(self, message: ActsSeen) -> None:
-        self.world.acts = message.acts
+        self.world.acts, self.world.reading_acts = message.acts, False
         self._show()
 
     def _show(self) -> None:
         if (screen := self._main()).ready:
             screen.look_again()
+        if isinstance(self.screen, DeedScreen):
+            self.screen.look_again()
 
     def _listen(self) -> None:
         """Say so when no snapshot comes: a source that hangs must be seen to age."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from holdtop.console.events import LogLine, parse_event, parse_line
-from holdtop.console.follow import Follower, Note, Open
-from holdtop.console.view.when import parse
+from holdtop.console.events import LogLine, in_order, parse_event, parse_line
+from holdtop.console.follow import Follower, Note, Open, Place, Said
 from holdtop.model.values import Snapshot
 from holdtop.operator.values import Outcome, Plan, Step
 
@@ -72,9 +72,17 @@ class Operator(Protocol):
 class LogFeed:
     """Follows logs in one daemon thread; a log that hangs delays other logs and nothing else."""
 
-    def __init__(self, on_lines: Callable[[Sequence[LogLine]], None]) -> None:
-        self._on_lines = on_lines
-        self._stop = threading.Event()
+    def __init__(
+        self,
+        on_lines: Callable[[Sequence[LogLine]], None],
+        on_earlier: Callable[[str, Sequence[LogLine]], None] = lambda _file, _lines: None,
+    ) -> None:
+        """``on_earlier`` is told what was asked for by ``reach``: of which file, and its lines, oldest first."""
+        self._on_lines, self._on_earlier = on_lines, on_earlier
+        self._stop = False
+        #: Something is to be done before the next look.
+        self._call = threading.Event()
+        self._wanted: queue.SimpleQueue[tuple[str, Mapping[str, Place]]] = queue.SimpleQueue()
         self._followers: dict[str, Follower] = {}
         self._events: Mapping[str, str] = {}
         self._files: Sequence[str] = ()
@@ -83,16 +91,27 @@ class LogFeed:
         threading.Thread(target=self._run, name="holdtop-logs", daemon=True).start()
 
     def stop(self) -> None:
-        self._stop.set()
+        self._stop = True
+        self._call.set()
+
+    def reach(self, file: str, places: Mapping[str, Place]) -> None:
+        """Read of a file (empty: of all event logs) what stands before these places, by log. From any thread."""
+        self._wanted.put((file, places))
+        self._call.set()
 
     def follow(self, events: Mapping[str, str], files: Sequence[str] = ()) -> None:
         """The logs to follow from now on: event logs by resource, and paths of other files. From any thread."""
         self._events, self._files = dict(events), tuple(files)
 
     def _run(self) -> None:
-        while not self._stop.wait(LOG_REFRESH):
+        while not self._stop:
+            self._call.wait(LOG_REFRESH)
+            self._call.clear()
             if lines := self.poll():
                 self._on_lines(lines)
+            while not self._wanted.empty():
+                file, places = self._wanted.get()
+                self._on_earlier(file, self.earlier(places))
 
     def poll(self) -> list[LogLine]:
         """What is new in all of them."""
@@ -101,20 +120,22 @@ class LogFeed:
         lines = in_order(line for resource, path in events.items() for line in self._new(path, resource))
         return [*lines, *(line for path in files for line in self._new(path))]
 
+    def earlier(self, places: Mapping[str, Place]) -> list[LogLine]:
+        """The lines just before these places, oldest first; a note for each log that has none."""
+        found = []
+        for log, place in places.items():
+            path, resource = (self._events[log], log) if log in self._events else (log, "")
+            follower = self._followers.get(path)
+            found += [_line(said, path, resource) for said in (follower.before(place) if follower else ())]
+        return in_order(found)
+
     def _forget(self, wanted: set[str]) -> None:
         for path in [path for path in self._followers if path not in wanted]:
             self._followers.pop(path).close()
 
     def _new(self, path: str, resource: str = "") -> Iterator[LogLine]:
-        file = "" if resource else path
-        follower = self._followers.setdefault(path, Follower(path, links=bool(file)))
-        for said in follower.poll():
-            if isinstance(said, Note):
-                text = said.text if file else f"{path}: {said.text}"
-                yield LogLine(resource, "", "note", "", text, file=file, left_out=said.left_out)
-            else:
-                line = parse_event(resource, said.text) if resource else parse_line(path, said.text)
-                yield replace(line, unfinished=True) if isinstance(said, Open) else line
+        follower = self._followers.setdefault(path, Follower(path, links=not resource))
+        return (_line(said, path, resource) for said in follower.poll())
 
 
 class ActsFeed:
@@ -124,26 +145,28 @@ class ActsFeed:
         """``read`` may block. Raises nothing."""
         self._read, self._on_acts = read, on_acts
         self._wanted = threading.Event()
+        self._now = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="holdtop-audit", daemon=True).start()
 
     def watch(self, wanted: bool) -> None:
+        """Read them at once, and go on; or no more."""
         (self._wanted.set if wanted else self._wanted.clear)()
+        self._now.set()
 
     def _run(self) -> None:
         while self._wanted.wait():
+            self._now.clear()
             begun = time.monotonic()
             self._on_acts(self._read())
-            time.sleep(max(ACTS_REFRESH, ACTS_REST * (time.monotonic() - begun)))
+            self._now.wait(max(ACTS_REFRESH, ACTS_REST * (time.monotonic() - begun)))
 
 
-def in_order(lines: Iterable[LogLine]) -> list[LogLine]:
-    """Lines of several logs by their instants; a line without one stays behind the one it followed."""
-    last: dict[str, float] = {}
-    dated = []
-    for line in lines:
-        if (instant := parse(line.at)) is not None:
-            last[line.resource] = instant.timestamp()
-        dated.append((last.get(line.resource, 0.0), line))
-    return [line for _, line in sorted(dated, key=lambda pair: pair[0])]
+def _line(said: Said, path: str, resource: str) -> LogLine:
+    file = "" if resource else path
+    if isinstance(said, Note):
+        text = said.text if file else f"{path}: {said.text}"
+        return LogLine(resource, "", "note", "", text, file=file, left_out=said.left_out)
+    line = parse_event(resource, said.text) if resource else parse_line(path, said.text)
+    return replace(line, unfinished=True) if isinstance(said, Open) else replace(line, place=said.place)

@@ -11,7 +11,9 @@ import contextlib
 import os
 import re
 import stat
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 #: Bytes read at most in one poll; what a flood put in between is skipped, and that is said.
 BUDGET = 256 * 1024
@@ -23,6 +25,8 @@ LINE = 4096
 FAR = 256 * 1024 * 1024
 #: Lines given back at most by one poll.
 LINES = 2000
+#: Bytes that are read at once of what lies before what is shown.
+BACK = 256 * 1024
 #: Bytes before the offset that are compared to notice a file rewritten in place.
 PRINT = 64
 
@@ -30,11 +34,21 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NULS = re.compile(rb"\0{4,}")
 
 
+class Place(NamedTuple):
+    """Where a line begins."""
+
+    #: Counts the files that have had the name, and the times one was rewritten: no offset is of two of them.
+    generation: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """One complete line, without its end; bytes that are no UTF-8 are kept as lone surrogates (PEP 383)."""
 
     text: str
+    #: ``None`` where its beginning was not read.
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,9 @@ class Follower:
         self._offset = 0
         self._print = b""
         self._line = _Line()
+        self._generation = 0
+        #: Where that line begins, if it was seen.
+        self._line_at: int | None = 0
         #: The unfinished line as it was told last.
         self._told = ""
         self._trouble = ""
@@ -139,6 +156,22 @@ class Follower:
         self._trouble = ""
         return [*said, *self._drain()]
 
+    def before(self, place: Place) -> list[Said]:
+        """The lines just before a place, oldest first, of at most ``BACK`` bytes; a ``Note`` where there is none."""
+        if place.generation != self._generation or self._fd < 0:
+            return [Note("what was before is no longer in this file")]
+        if place.offset <= 0:
+            return [Note("the file begins here")]
+        start = max(0, place.offset - BACK)
+        try:
+            block = os.pread(self._fd, place.offset - start, start)
+        except OSError as error:
+            return [Note(_reason(error))]
+        whole = block.find(b"\n", 0, len(block) - 1) + 1 if start else 0  # 0 too where one line fills the block
+        parts = block[whole:].removesuffix(b"\n").split(b"\n")
+        begin = place.offset - len(b"\n".join(parts[-LINES:])) - block.endswith(b"\n")
+        return list(_placed(parts[-LINES:], self._generation, begin))
+
     def close(self) -> None:
         """Let the file go; the next poll begins with whatever has the name then."""
         if self._fd >= 0:
@@ -148,6 +181,8 @@ class Follower:
 
     def _begin(self) -> None:
         self._offset, self._print = 0, b""
+        self._generation += 1
+        self._line_at = 0
         self._line.restart()
 
     def _open(self, said: list[Said]) -> bool:
@@ -188,9 +223,9 @@ class Follower:
             self._say_trouble(said, _reason(error))
             return said
         if block:
-            self._offset += len(block)
             self._print = (self._print + block)[-PRINT:]
-            said += self._lines(block)
+            said += self._lines(block, self._offset)
+            self._offset += len(block)
         return said
 
     def _skip_to(self, target: int) -> None:
@@ -201,15 +236,14 @@ class Follower:
         self._print = b""
         block = os.pread(self._fd, BUDGET, target - 1)
         if (end := block.find(b"\n")) >= 0:
-            self._offset = target + end
+            self._offset = self._line_at = target + end
             self._line.restart()
             return
         floor = max(self._offset, target - FAR)
         begin = self._last_end(floor, target)
-        if begin is not None:
-            self._line.restart(target - begin)
-        elif floor > self._offset:
-            self._line.restart(target - floor, more=True)
+        if begin is not None or floor > self._offset:
+            self._line.restart(target - (floor if begin is None else begin), more=begin is None)
+            self._line_at = begin
         else:
             self._line.skip(target - self._offset)
         self._offset = target
@@ -228,7 +262,7 @@ class Follower:
         """Whether the bytes before the offset are still those that were read."""
         return not self._print or (os.pread(self._fd, len(self._print), self._offset - len(self._print)) == self._print)
 
-    def _lines(self, block: bytes) -> list[Said]:
+    def _lines(self, block: bytes, offset: int) -> list[Said]:
         *complete, rest = block.split(b"\n")
         said: list[Said] = []
         if len(complete) > LINES:
@@ -236,14 +270,19 @@ class Follower:
             said.append(Note(f"skipped {len(complete) - LINES} lines: more is written than can be shown", bytes_))
             complete = complete[-LINES:]
             self._line.restart()
+            offset += bytes_
+            self._line_at = offset
         for part in complete:
             self._line.grow(part)
-            said.append(self._complete())
+            offset += len(part) + 1
+            said.append(self._complete(offset))
         self._line.grow(rest)
         return said
 
-    def _complete(self) -> Text:
-        text = Text(self._line.text)
+    def _complete(self, next_at: int | None = None) -> Text:
+        """The line as it is now; the next one begins at ``next_at``."""
+        at, self._line_at = self._line_at, next_at
+        text = Text(self._line.text, None if at is None else Place(self._generation, at))
         self._line.restart()
         self._told = ""
         return text
@@ -257,6 +296,15 @@ class Follower:
         if trouble != self._trouble:
             said.append(Note(trouble))
             self._trouble = trouble
+
+
+def _placed(parts: Iterable[bytes], generation: int, offset: int) -> Iterator[Text]:
+    """Lines that stand one after the other from ``offset`` on."""
+    for part in parts:
+        line = _Line()
+        line.grow(part)
+        yield Text(line.text, Place(generation, offset))
+        offset += len(part) + 1
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -34,6 +34,16 @@ class Key:
         """The first key as one would say it."""
         return spoken(self.keys.split(",")[0])
 
+    @property
+    def title(self) -> str:
+        """What it does, as a name in the palette."""
+        return self.help.partition(";")[0]
+
+    @property
+    def hint(self) -> str:
+        """Below the name in the palette: what the footer calls it, and its key."""
+        return f"{self.label}, key {self.shown}"
+
 
 _SPOKEN = {
     "question_mark": "?",
@@ -65,7 +75,7 @@ KEYS = (
     Key("log", "3,l", "screen.page('logs')", "Logs", "Page: what holds and programs say, live", "Pages"),
     Key("audit", "4", "screen.page('audit')", "Audit", "Page: operators' acts, and how holds ended", "Pages"),
     Key("runners", "5", "screen.page('runners')", "Runners", "Page: the units of CI runners", "Pages"),
-    Key("help", "question_mark", "app.help", "Help", "This page", "Pages", 0),
+    Key("help", "question_mark", "app.help", "Help", "All keys, and how to read the screen", "Pages", 0),
     Key(
         "kill",
         "k",
@@ -96,6 +106,16 @@ KEYS = (
         3,
         _TREES,
     ),
+    Key(
+        "mark",
+        "space",
+        "screen.mark",
+        "Mark",
+        "Mark a stray or survivor, or all that a flag names: End tree then means all that are marked",
+        "Acting",
+        None,
+        _TREES,
+    ),
     Key("arm", "A", "app.arm", "Arm", "Turn read-only mode on or off", "Acting"),
     Key("holder", "j", "screen.jump('holder')", "Holder", "Jump to who holds the resource", "Moving", None, _TREES),
     Key("worst", "J", "screen.jump('worst')", "Worst", "Jump to the worst flag", "Moving", 4, ("now",)),
@@ -103,13 +123,13 @@ KEYS = (
     Key("back", "shift+tab", "screen.panel(-1)", "Back", "Go to the panel before", "Moving"),
     Key(
         "fold",
-        "space,enter",
+        "enter",
         "screen.fold",
         "Fold",
-        "Fold or unfold a process; of a ticket in the queue, open its page",
+        "Fold or unfold a process; of a ticket in the queue, open its page; of an act, all that is on record",
         "Looking",
         None,
-        _TREES,
+        (*_TREES, "audit"),
     ),
     Key(
         "filter",
@@ -120,7 +140,14 @@ KEYS = (
         "Looking",
         6,
     ),
-    Key("all", "escape", "screen.unfilter", "All", "Drop filter and search; then back to the first page", "Looking"),
+    Key(
+        "all",
+        "escape",
+        "screen.unfilter",
+        "All",
+        "Drop marks, filter and search; then back to the first page",
+        "Looking",
+    ),
     Key("sort", "s", "screen.sort", "Sort", "Sort the queue by position, age, lane or memory", "Looking", 8, _TREES),
     Key(
         "find",

@@ -34,6 +34,23 @@ class LogGrew(Message):
         self.lines = lines
 
 
+class Reach(Message):
+    """More is wanted of what stands before the oldest line that is kept of a log; empty: of the events of all holds."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = file
+
+
+class EarlierCame(Message):
+    """What was wanted, oldest first; notes where there is nothing more."""
+
+    def __init__(self, file: str, lines: Sequence[LogLine]) -> None:
+        super().__init__()
+        self.file = file
+        self.lines = lines
+
+
 class ActsSeen(Message):
     """What the audits say; only the newest matters."""
 
@@ -79,12 +96,12 @@ class SearchEnded(Message):
         self.why = why
 
 
-class PlanMade(Message):
-    """What an act would do: frozen. ``refused`` says why there is none."""
+class PlansMade(Message):
+    """What an act would do: frozen. ``refused`` says of each that is missing why; ``gone``: all of these are gone."""
 
-    def __init__(self, plan: Plan | None, refused: str = "", gone: bool = False) -> None:
+    def __init__(self, plans: tuple[Plan, ...], refused: tuple[str, ...] = (), gone: bool = False) -> None:
         super().__init__()
-        self.plan = plan
+        self.plans = plans
         self.refused = refused
         self.gone = gone
 
@@ -98,10 +115,11 @@ class StepTaken(Message):
 
 
 class ActEnded(Message):
-    """The act is over. Without an outcome it was refused or failed, and ``failed`` says why."""
+    """An act is over. Without an outcome it was refused or failed, and ``failed`` says why."""
 
-    def __init__(self, outcome: Outcome | None, failed: str = "") -> None:
+    def __init__(self, plan: Plan, outcome: Outcome | None, failed: str = "") -> None:
         super().__init__()
+        self.plan = plan
         self.outcome = outcome
         self.failed = failed
 

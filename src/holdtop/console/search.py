@@ -39,10 +39,11 @@ class Search:
         self._lines: queue.SimpleQueue[Sequence[LogLine] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="holdtop-search", daemon=True).start()
 
-    def feed(self, lines: Sequence[LogLine]) -> None:
-        """Look at these too."""
+    def feed(self, lines: Sequence[LogLine]) -> bool:
+        """Look at these too; whether an answer will come."""
         if lines:
             self._lines.put(lines)
+        return bool(lines)
 
     def close(self) -> None:
         """Look at no more. Waits for nothing."""

@@ -22,6 +22,8 @@ from holdtop.console.view.text import ROLES
 #: Surfaces and marks besides the roles of text.
 SURFACES = ("background", "panel", "selection", "selection_blurred")
 COLORS = (*ROLES, *SURFACES)
+#: Names that a file may still have from when they were asked for.
+FORMER = ("leftover",)
 DEFAULT = "dark"
 #: For a terminal of 16 colours: RGB would be squeezed into it badly.
 FEW_COLORS = "ansi"
@@ -141,7 +143,7 @@ def parse(text: str, name: str) -> ThemeFile:
         raise ValueError("'description' must be a text")
     if not isinstance(colors, dict):
         raise ValueError("the table [colors] is missing")
-    _known(colors, COLORS)
+    _known(colors, (*COLORS, *FORMER))
     if missing := [key for key in COLORS if key not in colors]:
         raise ValueError(f"[colors] lacks {', '.join(missing)}")
     for key, color in colors.items():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdtop.console.events import LogLine
 from holdtop.console.feeds import Acts
+from holdtop.console.kept import Kept
 from holdtop.console.view.figures import History
 from holdtop.console.view.flags import matches as flag_matches
 from holdtop.console.view.queue import SORTS, entry_matches
 from holdtop.console.view.queue import matches as ticket_matches
+from holdtop.console.view.severity import ghosts
 from holdtop.console.view.subject import (
     Entry,
     Subject,
@@ -25,11 +26,10 @@ from holdtop.console.view.subject import (
     tickets,
 )
 from holdtop.console.view.tree import Node, nodes
-from holdtop.model.values import Flag, Process, Snapshot, Ticket
+from holdtop.model.values import Flag, Pool, Process, Severity, Snapshot, Ticket
 
-#: Lines of all event logs together that are kept, and of each other file.
-KEPT_LINES = 5000
-KEPT_OF_FILE = 2000
+#: A process: its pid and its start in ticks.
+Identity = tuple[int, int]
 
 
 @dataclass
@@ -39,16 +39,7 @@ class World:
     read_only: bool = False
     snapshot: Snapshot | None = None
     history: History = field(default_factory=History)
-    #: Of the event logs of all resources.
-    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
-    #: Of other files, by path.
-    files: dict[str, deque[LogLine]] = field(default_factory=dict)
-    #: Last lines without an end, by log.
-    unfinished: dict[str, LogLine] = field(default_factory=dict)
-    #: By resource and ticket, as far as the log has said so.
-    lanes: dict[tuple[str, str], str] = field(default_factory=dict)
-    #: Bytes that were not shown, by log.
-    left_out: Counter[str] = field(default_factory=Counter)
+    kept: Kept = field(default_factory=Kept)
     subject: Subject | None = None
     #: Case-folded; empty for everything.
     wanted: str = ""
@@ -61,7 +52,11 @@ class World:
     level: str = "all"
     only: bool = False
     acts: Acts | None = None
+    #: They are being read anew.
+    reading_acts: bool = False
     folded: frozenset[int] = frozenset()
+    #: Survivors and strays that the next act means: (pid, start ticks).
+    marked: frozenset[Identity] = frozenset()
     #: Seconds without a snapshot, once that is worth saying.
     silent_for: float | None = None
     #: Themes that could not be loaded, logs that could not be read: said in the footer and in the help.
@@ -73,6 +68,7 @@ class World:
         self._note_moves(snapshot)
         self.snapshot = snapshot
         self.history.add(snapshot)
+        self.marked &= {(process.pid, process.start_ticks) for process in snapshot.leftovers}
         if first or (self.subject is None and not self.wanted):
             self.subject = worst(snapshot)
 
@@ -82,12 +78,17 @@ class World:
         for resource in snapshot.resources:
             if before.get(resource.name, resource.token_path) != resource.token_path:
                 words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
-                self.log.append(LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning"))
+                self.kept.add([LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning")])
 
     @property
     def ticket(self) -> Ticket | None:
         """The ticket that is selected, or that the selected flag names."""
         return find_ticket(self.snapshot, self.subject) if self.snapshot else None
+
+    @property
+    def only_ticket(self) -> Ticket | None:
+        """Whose lines alone are shown; lines of a file are nobody's."""
+        return self.ticket if self.only and not self.log_file else None
 
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
@@ -100,10 +101,14 @@ class World:
             return []
         return [entry for entry in entries(self.snapshot) if entry_matches(entry, self.wanted)]
 
-    def ghosts(self) -> set[str]:
-        """Resources whose holder is dead."""
-        resources = self.snapshot.resources if self.snapshot else ()
-        return {resource.name for resource in resources if resource.state == "ghost"}
+    @property
+    def pool(self) -> Pool:
+        """Whose column the rows have: the device's memory."""
+        return self.snapshot.pool if self.snapshot else "gtt"
+
+    def ghosts(self) -> dict[str, Severity]:
+        """Resources whose holder is dead, each with how bad that is."""
+        return ghosts(self.snapshot) if self.snapshot else {}
 
     def flags(self) -> list[Flag]:
         """All of them, whatever the filter: what is wrong is not to be filtered away."""
@@ -115,6 +120,17 @@ class World:
             return []
         return _nodes(_Same(self.snapshot), self.subject, self.wanted, self.folded)
 
+    def mark(self, pids: Collection[int]) -> bool:
+        """Mark the survivors and strays among these, or unmark them where all are marked. False: there is none."""
+        left = self.snapshot.leftovers if self.snapshot else ()
+        meant = {(process.pid, process.start_ticks) for process in left if process.pid in pids}
+        self.marked = self.marked - meant if meant <= self.marked else self.marked | meant
+        return bool(meant)
+
+    def marks(self, pids: Collection[int]) -> bool:
+        """Whether all of these are marked."""
+        return bool(pids) and {*pids} <= {pid for pid, _ in self.marked}
+
     def filter(self, wanted: str) -> None:
         """Show only what contains ``wanted``. What is hidden by it is no longer what the keys act on."""
         self.wanted = wanted.casefold()
@@ -124,32 +140,6 @@ class World:
         shown += [entry_key(entry) for entry in self.entries()]
         if self.subject not in shown:
             self.subject = shown[0] if shown else None
-
-    def add_log(self, lines: Iterable[LogLine]) -> None:
-        for line in lines:
-            if line.left_out:
-                self.left_out[line.log] += line.left_out
-            if line.kind != "note":
-                self.unfinished.pop(line.log, None)
-            if not line.unfinished:
-                self._kept(line.file).append(line)
-            elif line.text:
-                self.unfinished[line.log] = line
-            if line.lane:
-                self.lanes[line.resource, line.ticket] = line.lane
-            if len(self.lanes) > KEPT_LINES:
-                del self.lanes[next(iter(self.lanes))]
-
-    def _kept(self, file: str) -> deque[LogLine]:
-        return self.files.setdefault(file, deque(maxlen=KEPT_OF_FILE)) if file else self.log
-
-    def lines(self, file: str = "") -> list[LogLine]:
-        """What is kept of a file, or of the event logs, oldest first; unfinished lines are the last ones."""
-        last = [line for line in self.unfinished.values() if line.file == file]
-        return [*self._kept(file), *last]
-
-    def lane_of(self, entry: LogLine) -> str:
-        return self.lanes.get((entry.resource, entry.ticket), "")
 
 
 def worst(snapshot: Snapshot) -> Subject | None:
@@ -190,4 +180,4 @@ def _nodes(same: _Same, subject: Subject | None, wanted: str, folded: frozenset[
     members = processes(same.snapshot, subject)
     if wanted:
         members = tuple(process for process in members if _process_matches(process, wanted)) or members
-    return nodes(members, folded)
+    return nodes(members, folded, same.snapshot.pool)

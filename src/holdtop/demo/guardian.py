@@ -20,6 +20,7 @@ from holdtop.demo.sensors import Sensors
 from holdtop.demo.world import World
 from holdtop.errors import HoldtopError
 from holdtop.payload import linux, signals
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import Bounds, Ending, Reaper
 from holdtop.payload.members import Scope
 from holdtop.payload.process import Identity, Pinned, ProcessTable, own_identity
@@ -88,7 +89,7 @@ class Guardian:
     def end(self) -> bool:
         """End all that was started and remove the directory. False when something was left."""
         scope = Scope(own_identity(), "demo", os.getuid(), reaper=os.getpid())
-        _, _, proof = Ending(scope, BOUNDS, self._reaper, other_holds=tuple).run(self._inbox.sleep)
+        _, _, proof = Ending(scope, BOUNDS, self._reaper, other_holds=Holds).run(self._inbox.sleep)
         shutil.rmtree(self._world.root, ignore_errors=True)
         return proof is not None and not self._world.root.exists()
 

@@ -15,15 +15,15 @@ from types import MappingProxyType
 from holdtop.errors import HoldtopError
 from holdtop.hold import events, receipt, record, stop, survivors
 from holdtop.hold import queue as queues
-from holdtop.hold import ticket as tickets
 from holdtop.hold.files import Dir
 from holdtop.hold.inotify import APPEARS, GOES, Watch
-from holdtop.hold.places import Places, neighbours
+from holdtop.hold.others import other_holds
+from holdtop.hold.places import Places
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.token import OwnToken
 from holdtop.lean import dataclass, field, replace
 from holdtop.payload.containment import Place
-from holdtop.payload.custody import End, Member, Report, SeenCgroup, Turn, Used, names
+from holdtop.payload.custody import End, Holds, Member, Report, SeenCgroup, Turn, Used, names
 from holdtop.payload.keeper import exit_status
 from holdtop.payload.process import Identity, own_identity
 
@@ -132,7 +132,15 @@ class Held:
         if self.held_seconds is None:
             self.held_seconds = time.monotonic() - self.at
         report, status = self.concerning(report), exit_status(report)
-        lost = receipt.write(self.queue, self.ticket.ticket, report, status, self.held_seconds, released)
+        lost = receipt.write(
+            self.queue,
+            self.ticket.ticket,
+            report,
+            released=released,
+            status=status,
+            waited_seconds=self.at - self.ticket.at,
+            held_seconds=self.held_seconds,
+        )
         self.unwritten = lost or self.unwritten
 
     def release(self, report: Report, status: int, say: Callable[[str], None]) -> None:
@@ -282,8 +290,8 @@ class HoldCustody:
                 if held.step < Step.GIVEN_BACK:
                     held.publish(self._facts, self._members, self._cgroups, self._used)
 
-    def other_holds(self) -> Collection[int]:
-        return other_holds(self.held[0].places) - {held.ticket.ticket.pid for held in self.held}
+    def other_holds(self) -> Holds:
+        return other_holds(self.held[0].places, {held.ticket.ticket.pid for held in self.held})
 
     def conclude(self, report: Report) -> None:
         for held in reversed(self.held):
@@ -353,15 +361,3 @@ def _taken_since(held: Held) -> bool:
     """Somebody has the token, or has had it and released it: the last receipt is his."""
     receipts = receipt.newest(held.queue)
     return os.path.lexists(held.places.token_path) or not receipts or receipts[-1].get("ticket") != held.id
-
-
-def other_holds(places: Places) -> set[int]:
-    """Pids of all live holds whose state lies beside this one's, of any resource.
-
-    One in another pid namespace has no number here: what it calls its own is somebody else's.
-    """
-    pids: set[int] = set()
-    for beside in neighbours(places):
-        with contextlib.suppress(HoldtopError, OSError), beside.open_queue() as queue:
-            pids |= {ticket.pid for ticket in queues.look(queue)[0] if tickets.proven_live(ticket)}
-    return pids

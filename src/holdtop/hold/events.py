@@ -5,13 +5,13 @@ A log that is full, blocked or read-only never stops a hold: writing an event ra
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object, rename
+from holdtop.hold import logs
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, json_object
 from holdtop.hold.ticket import boot_id, now
 
 LOG = ".log"
@@ -38,8 +38,8 @@ def record(queue: Dir, event: str, ticket: str, **content: object) -> Exception 
     }
     try:
         with queue.sub(LOG, make=DIRECTORY_MODE) as log:
-            _rotate(log)
-            append(log, EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
+            logs.rotate(log, EVENTS, ROTATED, ROTATE_AT)
+            logs.append(log, EVENTS, (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode())
     except (OSError, Untrusted, HoldtopError) as error:
         return error
     return None
@@ -49,13 +49,8 @@ def tail(queue: Dir) -> Iterator[dict[str, object]]:
     """The newest events, oldest first. Lines that are no JSON object are skipped."""
     try:
         with queue.sub(LOG) as log:
-            fd = log.open(EVENTS)
-            try:
-                size = os.fstat(fd).st_size
-                data = os.pread(fd, TAIL, max(0, size - TAIL))
-            finally:
-                os.close(fd)
-    except (OSError, Untrusted, HoldtopError):
+            data = logs.tail(log, (EVENTS,), TAIL)
+    except HoldtopError:
         return
     for line in data.split(b"\n"):
         if parsed := json_object(line):
@@ -65,20 +60,3 @@ def tail(queue: Dir) -> Iterator[dict[str, object]]:
 def recent_tickets(queue: Dir) -> Iterator[str]:
     """Ticket ids in the newest events: a lost sequence counter restarts above them."""
     return (str(event.get("ticket", "")) for event in tail(queue))
-
-
-def _rotate(log: Dir) -> None:
-    """Rename a log that has grown too large; of several processes that see it, one does."""
-    status = log.status(EVENTS)
-    if status is None or status.st_size <= ROTATE_AT:
-        return
-    fd = log.open(EVENTS)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        current = log.status(EVENTS)
-        if current is not None and os.path.samestat(current, os.fstat(fd)):
-            rename(log, EVENTS, ROTATED)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(fd)

@@ -45,7 +45,7 @@ _REMEDIES = {
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF}
 
 
-class _Naming:
+class Naming:
     """An ``OSError`` of the block names the whole path: the call itself knew a descriptor, or a name in a directory."""
 
     __slots__ = ("_directory", "_name")
@@ -102,14 +102,14 @@ class Dir:
             refuse(error, path, "open or make the directory")
 
     def names(self) -> list[str]:
-        with _Naming(self):
+        with Naming(self):
             return os.listdir(self.fd)
 
     def open(self, name: str, flags: int = _READ, *, links: int = 1) -> int:
         """Open an existing regular file. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``."""
         _single(name)
         try:
-            with _Naming(self, name):
+            with Naming(self, name):
                 fd = os.open(name, flags | _READ & ~os.O_ACCMODE, dir_fd=self.fd)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
@@ -133,7 +133,7 @@ class Dir:
         try:
             if not shared:
                 author(os.fstat(fd), self.of(name))
-            with _Naming(self, name):
+            with Naming(self, name):
                 data = os.read(fd, SIZE_LIMIT + 1)
             if len(data) > SIZE_LIMIT:
                 raise Untrusted(f"{self.of(name)} is larger than {SIZE_LIMIT} bytes")
@@ -147,7 +147,7 @@ class Dir:
         Raises ``OSError``; then nothing of that name is left, unless the disk does not even let go of it.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with _Naming(self, name):
+        with Naming(self, name):
             fd = os.open(name, flags, 0o600, dir_fd=self.fd)
             with undone(self, name, fd):
                 _share(self.fd, fd, mode)
@@ -179,7 +179,7 @@ class Dir:
         """Unlink; False when it was not there."""
         _single(name)
         try:
-            with _Naming(self, name):
+            with Naming(self, name):
                 os.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:
             return False
@@ -188,7 +188,7 @@ class Dir:
     def status(self, name: str) -> os.stat_result | None:
         """lstat, or ``None`` when it is not there."""
         try:
-            with _Naming(self, name):
+            with Naming(self, name):
                 return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
             return None
@@ -221,7 +221,7 @@ def author(status: os.stat_result, path: str) -> int:
 def is_in_place(fd: int, directory: Dir, name: str) -> bool | None:
     """Whether this open file has that name; ``None`` when nothing has it."""
     status = directory.status(name)
-    with _Naming(directory, name):
+    with Naming(directory, name):
         return status and os.path.samestat(status, os.fstat(fd))
 
 
@@ -243,24 +243,9 @@ def _single(name: str) -> None:
         raise PlaceError(f"{name!r} is no name of an entry in a directory")
 
 
-def append(directory: Dir, name: str, data: bytes) -> None:
-    """Append whole lines with one write; a torn last line of somebody else swallows nothing of ours.
-
-    The file is for all members (mode 0660): each account appends to it. Raises as ``Dir.open`` does.
-    """
-    fd = directory.open_or_create(name, os.O_RDWR | os.O_APPEND, mode=SHARED_FILE_MODE)
-    try:
-        with _Naming(directory, name):
-            size = os.fstat(fd).st_size
-            torn = size and os.pread(fd, 1, size - 1) != b"\n"
-            write_all(fd, (b"\n" if torn else b"") + data)
-    finally:
-        os.close(fd)
-
-
 def rename(directory: Dir, old: str, new: str) -> None:
     """Within one directory; what had the new name is gone."""
-    with _Naming(directory, new):
+    with Naming(directory, new):
         os.rename(old, new, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
 
 

@@ -14,10 +14,11 @@ from functools import partial
 
 from holdtop.errors import NOT_RUN, HoldError, UsageError
 from holdtop.hold.above import TICKET_MARK, holds_above, refuse_disorder
-from holdtop.hold.custody import Held, HoldCustody, other_holds
+from holdtop.hold.custody import Held, HoldCustody
 from holdtop.hold.files import writing
 from holdtop.hold.inotify import Watch
 from holdtop.hold.narrate import Narrator
+from holdtop.hold.others import other_holds
 from holdtop.hold.places import Places, prefix, resolve
 from holdtop.hold.recovery import run_mark
 from holdtop.hold.redact import redact_command
@@ -28,7 +29,7 @@ from holdtop.hold.wait import Leave, Waiter
 from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
 from holdtop.payload.containment import Mode, NoScopes, Place, ScopeMaker, prepare
-from holdtop.payload.custody import Custody, End, NoCustody
+from holdtop.payload.custody import Custody, End, Holds, NoCustody
 from holdtop.payload.devices import Probe, no_device
 from holdtop.payload.ending import Bounds
 from holdtop.payload.keeper import Run
@@ -188,7 +189,7 @@ class Life:
         """For a nested run and ``guard``: other lanes' holds are spared there as well, as far as they can be found."""
         with contextlib.suppress(HoldError, UsageError):
             return NoCustody(self.narrator.warn, partial(other_holds, places[0] if places else self._resolve("gpu")))
-        return NoCustody(self.narrator.warn, set)
+        return NoCustody(self.narrator.warn, Holds)
 
     def _supervisor(self, held: Sequence[Held], custody: Custody, place: Place, log_fd: int | None) -> Supervisor:
         options = self.options

@@ -18,12 +18,14 @@ from holdtop.hold import ticket as tickets
 from holdtop.hold.files import ASIDE, Dir, Untrusted, is_in_place, no_locks, rename, undone, write_all, writing
 from holdtop.hold.ticket import TICKET_FORM, Wish
 from holdtop.hold.view import QueueEntry, TicketFile
-from holdtop.lean import dataclass
+from holdtop.lean import dataclass, field
 
 LOCK = ".lock"
 SEQUENCE = ".sequence"
 #: Beyond this a number is nobody's: ten digits would not hold the next ones for long.
 LAST_SEQUENCE = 9_000_000_000
+#: So many tickets at the front are read by everybody who joins.
+SWEPT = 64
 #: How long the queue's lock is waited for, in seconds; it is held for milliseconds.
 LOCK_WAIT = 10.0
 
@@ -100,6 +102,11 @@ class OwnTicket:
     #: The file's content, as the token repeats it.
     data: bytes
     fd: int
+    #: Ids with lower numbers, those of the running and the dead included, nearest last: no number is given twice and
+    #: none below another, so the queue is listed once in a waiter's life.
+    before: list[str]
+    #: ``time.monotonic()`` of the queueing.
+    at: float = field(default_factory=time.monotonic)
 
     def present(self) -> bool:
         """False once somebody removed it: evicted while waiting, a stop while running."""
@@ -118,8 +125,8 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
     ``holder``: the ticket that has the token, which stays even if it is dead (its ghost is recovered by others).
     """
     with locked(queue), writing(queue.path, "write a ticket"):
-        living = _sweep(queue, holder)
-        sequence = _next_sequence(queue, living)
+        before = _sweep(queue, holder)
+        sequence = _next_sequence(queue, before)
         lines = tickets.describe(wish, sequence)
         data = tickets.encode(lines)
         ticket = tickets.parse(data, uid=os.geteuid(), name=lines["id"], locked=True)
@@ -130,7 +137,7 @@ def join(queue: Dir, wish: Wish, holder: str | None = None) -> OwnTicket:
             _prove_locks(queue, aside)
             write_all(fd, data)
             rename(queue, aside, ticket.id)
-        return OwnTicket(queue, ticket, data, fd)
+        return OwnTicket(queue, ticket, data, fd, before)
 
 
 def _prove_locks(queue: Dir, ticket: str) -> None:
@@ -147,7 +154,7 @@ def _prove_locks(queue: Dir, ticket: str) -> None:
             os.close(fd)
 
 
-def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
+def _next_sequence(queue: Dir, ids: list[str]) -> int:
     """A number never used before. A lost counter restarts above everything that can still be seen.
 
     Only what is believable counts: a planted file name must not use the numbers up.
@@ -159,9 +166,19 @@ def _next_sequence(queue: Dir, living: list[TicketFile]) -> int:
         counter = LAST_SEQUENCE
     if counter >= LAST_SEQUENCE:
         counter = _sequence_from_events(queue)
-    number = max([counter, *(ticket.sequence for ticket in living if ticket.sequence < LAST_SEQUENCE)]) + 1
+    number = max(counter, _highest(queue, ids)) + 1
     queue.replace(SEQUENCE, f"{number}\n".encode())
     return number
+
+
+def _highest(queue: Dir, ids: list[str]) -> int:
+    """The highest number of a believable ticket; 0 where there is none."""
+    for name in reversed(ids):
+        with contextlib.suppress(OSError, Untrusted):
+            ticket = tickets.read(queue, name)
+            if ticket.sequence < LAST_SEQUENCE:
+                return ticket.sequence
+    return 0
 
 
 def _sequence_from_events(queue: Dir) -> int:
@@ -171,20 +188,38 @@ def _sequence_from_events(queue: Dir) -> int:
     return max((number for number in numbers if number < LAST_SEQUENCE), default=0)
 
 
-def _sweep(queue: Dir, holder: str | None) -> list[TicketFile]:
+def _sweep(queue: Dir, holder: str | None) -> list[str]:
     """Under the lock: remove what dead waiters left, half-written files, tickets that will never take, stale records.
 
     A ticket with a record has run: its payload may live, and recovery needs both.
 
-    Files are written aside under this lock only, so whatever is there now has no owner. Returns what stays.
+    Files are written aside under this lock only, so whatever is there now has no owner. Returns the ids that stay.
     """
-    found = look(queue)[0]
-    dead = {ticket.id for ticket in found if ticket.dead and ticket.id != holder and not record.read(queue, ticket.id)}
-    for name in [*dead, *(name for name in queue.names() if name.startswith(ASIDE))]:
+    names = sorted(queue.names())
+    ids = list(filter(TICKET_FORM.fullmatch, names))
+    dead = {name for name in _doubtful(ids) if name != holder and _left_behind(queue, name)}
+    for name in [*dead, *(name for name in names if name.startswith(ASIDE))]:
         with contextlib.suppress(OSError):
             queue.remove(name)
-    record.remove_stale(queue, {holder, *(ticket.id for ticket in found)})
-    return [ticket for ticket in found if ticket.id not in dead]
+    record.remove_stale(queue, {holder, *ids})
+    return [name for name in ids if name not in dead]
+
+
+def _doubtful(ids: list[str]) -> list[str]:
+    """Tickets that may be of the dead: the first in line, and those behind whose number no process has.
+
+    Not each that waits is read: thousands may. One whose number was given again is found when it comes to the front.
+    """
+    if len(ids) <= SWEPT:
+        return ids
+    there = set(os.listdir("/proc"))
+    return ids[:SWEPT] + [name for name in ids[SWEPT:] if name.partition("-")[2] not in there]
+
+
+def _left_behind(queue: Dir, name: str) -> bool:
+    with contextlib.suppress(OSError, Untrusted):
+        return tickets.read(queue, name).dead and not record.read(queue, name)
+    return False
 
 
 def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
@@ -209,22 +244,29 @@ def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
     return found, entries
 
 
-def ahead(queue: Dir, own: TicketFile, holder: str | None) -> Iterator[TicketFile]:
+def ahead(own: OwnTicket, holder: str | None) -> Iterator[TicketFile]:
     """Who waits before us, nearest first and read one by one: a waiter as such needs only the nearest.
 
     ``holder``: the ticket that has the token and waits no more. Entries that are not believable are passed over.
     """
-    for name in sorted((name for name in queue.names() if name < own.id), reverse=True):
-        if TICKET_FORM.fullmatch(name) and name != holder:
-            with contextlib.suppress(OSError, Untrusted):
-                ticket = tickets.read(queue, name)
-                if not ticket.dead:
-                    yield ticket
+    for name in own.before[::-1]:
+        if name != holder:
+            try:
+                ticket = tickets.read(own.queue, name)
+            except FileNotFoundError:
+                own.before.remove(name)
+                continue
+            except (OSError, Untrusted):
+                continue
+            if not ticket.dead:
+                yield ticket
 
 
-def place(queue: Dir, own: TicketFile) -> int:
-    """How many tickets have lower numbers, the running and the dead included."""
-    return sum(name < own.id for name in queue.names() if TICKET_FORM.fullmatch(name))
+def place(own: OwnTicket) -> int:
+    """How many are before us at most: who has gone from the middle counts until those in front of him have gone."""
+    gone = next((number for number, name in enumerate(own.before) if own.queue.status(name)), len(own.before))
+    del own.before[:gone]
+    return len(own.before)
 
 
 def _named_pid(name: str) -> int | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
-from holdtop.hold.files import Dir, Untrusted, append, json_object
+from holdtop.hold import logs
+from holdtop.hold.files import Dir, Untrusted, json_object
 from holdtop.hold.record import whole
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Member, Report
 
 RECEIPTS = ".receipts.jsonl"
+OLDER = ".receipts.1.jsonl"
+#: Renamed away beyond this size, in bytes: about two thousand holds. One older file is kept.
+ROTATE_AT = 1024 * 1024
+#: As much as there is, unless somebody has put more there.
+ALL = 4 * ROTATE_AT
 Verdict = Literal["clean", "dirty", "settling", "unknown"]
 _TAIL = 64 * 1024
 
@@ -39,7 +43,14 @@ _OF_MEMORY: Mapping[str, Verdict] = {"back": "clean", "falling": "settling", "le
 
 
 def write(
-    queue: Dir, ticket: TicketFile, report: Report, status: int | None, held_seconds: float | None, released: bool
+    queue: Dir,
+    ticket: TicketFile,
+    report: Report,
+    *,
+    released: bool,
+    status: int | None = None,
+    waited_seconds: float | None = None,
+    held_seconds: float | None = None,
 ) -> Exception | None:
     """Append one receipt. A ``None`` in it: nobody was there to know.
 
@@ -52,6 +63,7 @@ def write(
         "command": ticket.command,
         "reason": report.end.reason,
         "status": status,
+        "waited_seconds": None if waited_seconds is None else round(waited_seconds, 3),
         "held_seconds": None if held_seconds is None else round(held_seconds, 3),
         "verdict": verdict(report),
         "proof": report.proof,
@@ -61,7 +73,8 @@ def write(
         "memory": describe_memory(report),
     }
     try:
-        append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
+        logs.rotate(queue, RECEIPTS, OLDER, ROTATE_AT)
+        logs.append(queue, RECEIPTS, (json.dumps(said) + "\n").encode())
     except (OSError, Untrusted) as error:
         return error
     return None
@@ -86,7 +99,7 @@ def describe_memory(report: Report) -> dict[str, object] | None:
     if use is None:
         return None
     sizes = {"before_bytes": use.before_bytes, "peak_bytes": use.peak_bytes, "after_bytes": use.after_bytes}
-    return {"pool": use.pool, **sizes, "state": use.state, "why": use.why}
+    return {"pool": use.pool, **sizes, "peak_source": use.peak_source, "state": use.state, "why": use.why}
 
 
 def _describe(member: Member) -> dict[str, object]:
@@ -111,17 +124,12 @@ def remark(said: Mapping[str, object]) -> str | None:
     return f"the last release ({said.get('ticket')}) was {said.get('verdict')}{of_memory}"
 
 
-def newest(queue: Dir) -> tuple[Mapping[str, object], ...]:
-    """The newest receipts that can be read, oldest first; anybody in the group may have written them."""
-    with contextlib.suppress(OSError, Untrusted):
-        fd = queue.open(RECEIPTS)
-        try:
-            size = os.fstat(fd).st_size
-            data = os.pread(fd, _TAIL, max(0, size - _TAIL))
-        finally:
-            os.close(fd)
-        return _parsed(data)
-    return ()
+def newest(queue: Dir, most: int = _TAIL) -> tuple[Mapping[str, object], ...]:
+    """The newest receipts that can be read, oldest first; anybody in the group may have written them.
+
+    ``most``: so many bytes of them are read.
+    """
+    return _parsed(logs.tail(queue, (RECEIPTS, OLDER), most))
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from holdtop.hold.ticket import same_world
 from holdtop.hold.view import Record, TicketFile
 from holdtop.lean import dataclass, replace
 from holdtop.payload.cgroup import Cgroup
-from holdtop.payload.custody import End, Fate, Left, Member, Report
+from holdtop.payload.custody import End, Fate, Left, Member, OtherHolds, Report
 from holdtop.payload.ending import Bounds, Ending
 from holdtop.payload.members import Scope, real_uid
 from holdtop.payload.powers import with_powers_of
@@ -59,7 +59,7 @@ def forget(queue: Dir, ghost: TicketFile, left: Leftovers) -> None:
     record.remove(queue, ghost.id)
     stop.withdraw(queue, ghost.id)
     report = Report(End("recovered", None), None, left.fates, left.left, suspects=None)
-    receipt.write(queue, ghost, report, status=None, held_seconds=None, released=True)
+    receipt.write(queue, ghost, report, released=True)
 
 
 def run_mark(ticket: TicketFile) -> str:
@@ -178,7 +178,7 @@ def end_leftovers(
     ticket: TicketFile,
     bounds: Bounds,
     sleep: Callable[[float], None],
-    other_holds: Callable[[], Collection[int]],
+    other_holds: OtherHolds,
     progress: Callable[[Member, str], None] = lambda _member, _signal: None,
 ) -> Leftovers:
     """End what a dead hold left, as far as it is ours to end. ``sleep`` may raise to give up."""

@@ -15,7 +15,8 @@ from collections.abc import Collection
 from typing import Literal
 
 from holdtop.errors import HoldtopError
-from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, append, json_object
+from holdtop.hold.files import DIRECTORY_MODE, Dir, Untrusted, json_object
+from holdtop.hold.logs import append
 from holdtop.hold.record import parse_processes, say_processes
 from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import RecordedProcess, SurvivorRecord, TicketFile

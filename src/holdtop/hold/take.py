@@ -13,9 +13,10 @@ from signal import SIGCONT, SIGKILL
 from holdtop.errors import SurvivorLives
 from holdtop.hold import events, freeing, receipt, recovery, survivors, token
 from holdtop.hold import queue as queues
-from holdtop.hold.custody import Held, other_holds
+from holdtop.hold.custody import Held
 from holdtop.hold.files import Dir, writing
 from holdtop.hold.narrate import Narrator
+from holdtop.hold.others import other_holds
 from holdtop.hold.places import Places
 from holdtop.hold.queue import OwnTicket
 from holdtop.hold.ticket import Wish, now
@@ -152,7 +153,7 @@ class Taker:
             ticket,
             self.bounds,
             lambda seconds: self.pause(own, seconds),
-            lambda: other_holds(self.places) - {own.ticket.pid},
+            lambda: other_holds(self.places, {own.ticket.pid}),
         )
 
     def _cleared(self, own: OwnTicket) -> bool:

@@ -106,6 +106,8 @@ def _percent(character: str) -> str:
 
 
 def unescape(value: str) -> str:
+    if "%" not in value:
+        return value
     raw = re.sub(
         rb"%([0-9A-Fa-f]{2})",
         lambda m: bytes.fromhex(m[1].decode()),

@@ -69,9 +69,11 @@ class Leave(Exception):
 class Sight:
     """What a waiter sees: who is ahead without holding the token, and the token."""
 
-    #: All of them while the token is free, else the nearest alone: then nobody else matters.
+    #: The nearest: one while somebody holds, else one more than have had their time.
     ahead: tuple[TicketFile, ...]
     token: TokenFile | None
+    #: Nobody is ahead, or all who are have had their time to take what lies free.
+    our_turn: bool
 
     @property
     def awaited(self) -> TicketFile | None:
@@ -169,30 +171,26 @@ class Waiter:
 
     def _look(self, own: OwnTicket, token_dir: Dir) -> Sight:
         found = token.look(token_dir, self.places.token_name)
-        waiting = queues.ahead(own.queue, own.ticket, found.ticket_id if found else None)
+        waiting = queues.ahead(own, found.ticket_id if found else None)
         held = found is not None and not found.ghost
-        ahead = tuple(islice(waiting, 1 if held else None))[::-1]
         # Whoever waits for a survivor overtakes nobody: all wait until it is dead, and then in order.
         deterred = self.after_survivor == "wait" and survivors.lasting(own.queue)
-        if not ahead or deterred or held:
+        now = time.monotonic()
+        self._free_since = None if held or deterred else self._free_since or now
+        passed = int((now - (self._free_since or now)) / HEAD_PATIENCE)
+        ahead = tuple(islice(waiting, passed + 1))[::-1]
+        if not ahead:
             self._free_since = None
-        elif self._free_since is None:
-            self._free_since = time.monotonic()
-        return Sight(ahead, found)
+        return Sight(ahead, found, len(ahead) <= passed)
 
     def _may_try(self, sight: Sight) -> bool:
         """At the head; or the token lies free and those ahead have not taken it in their time.
 
         Order is a promise, the token is the exclusion: a stopped head must not stop everybody.
         """
-        if not sight.ahead:
-            return True
-        if self._free_since is None:
-            return False
-        if time.monotonic() - self._free_since < HEAD_PATIENCE * len(sight.ahead):
-            return False
-        self.narrator.once("overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first")
-        return True
+        if sight.our_turn and sight.ahead:
+            self.narrator.once("overtake", f"ticket {sight.ahead[0].id} does not take the free token; going first")
+        return sight.our_turn
 
     def _in_the_way(self, own: OwnTicket, sight: Sight) -> str:
         if self.after_survivor == "wait" and (living := survivors.lasting(own.queue)):
@@ -212,16 +210,17 @@ class Waiter:
 
     def _sleep(self, own: OwnTicket, token_dir: Dir, sight: Sight) -> None:
         fds = [self.inbox.fd]
-        place = queues.place(own.queue, own.ticket) if sight.ahead else 0
-        longest = PATIENT_SLEEP if place > FRONT and not self.also else LONGEST_SLEEP
+        place = queues.place(own) if sight.ahead else 0
+        deep = place > FRONT
+        longest = PATIENT_SLEEP if deep and not self.also else LONGEST_SLEEP
         limits = [longest]
         if self.starter.ended:
             limits.append(SHORT_SLEEP)
         elif self.starter.fd is not None:
             fds.append(self.starter.fd)
-        if self._free_since is not None or (sight.token and sight.token.ghost):
+        if not deep and (self._free_since is not None or (sight.token and sight.token.ghost)):
             limits.append(SHORT_SLEEP)
-        if sight.token is None or sight.token.kind == "garbled":
+        if not deep and (sight.token is None or sight.token.kind == "garbled"):
             limits.append(LOOK_AGAIN)
         with contextlib.ExitStack() as stack:
             pin = _pin(sight.awaited, stack)
@@ -238,8 +237,8 @@ class Waiter:
                 left = until - time.monotonic()
                 if ready(fds, min(*limits, left)) or min(*limits, left) < longest or (self.also and self.also()):
                     break
-                if not sight.ahead:
-                    break  # whether the holder is stopped is seen by a whole look only
+                if not sight.ahead or self._free_since is not None:
+                    break  # whether the holder is stopped, and who has had his time, is seen by a whole look only
         self.watch.drain()
 
     def _subscribe(self, own: OwnTicket, sight: Sight) -> float:

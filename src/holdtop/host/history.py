@@ -10,13 +10,13 @@ from holdtop.hold.audit import AUDIT
 from holdtop.hold.events import EVENTS, LOG, ROTATED
 from holdtop.hold.files import ASIDE, DIRECTORY_MODE, SHARED_FILE_MODE, Dir, Untrusted, write_all
 from holdtop.hold.queue import SEQUENCE
-from holdtop.hold.receipt import RECEIPTS
+from holdtop.hold.receipt import OLDER, RECEIPTS
 from holdtop.hold.survivors import SHELL_LIST, SURVIVORS
 
 #: No file is moved beyond its last so many bytes.
 LIMIT = 32 * 1024 * 1024
 #: Logs of everybody, by directory: lines of both, the old ones first.
-_LOGS = {".": (RECEIPTS, SHELL_LIST), LOG: (ROTATED, EVENTS)}
+_LOGS = {".": (OLDER, RECEIPTS, SHELL_LIST), LOG: (ROTATED, EVENTS)}
 #: Files whose owner is their author, and stays it.
 _AUTHORED = (AUDIT, SURVIVORS)
 

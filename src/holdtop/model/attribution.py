@@ -8,7 +8,7 @@ which keeps descriptors for others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
@@ -34,6 +34,17 @@ class Held:
         if self.gtt_bytes is None and self.vram_bytes is None:
             return None
         return (self.gtt_bytes or 0) + (self.vram_bytes or 0)
+
+    def on(self, pci_address: str) -> Held:
+        """Its part on that device; ``None`` also where it is another device's part that is not known."""
+        own = tuple(client for client in self.clients if client.of(pci_address))
+        parts = _held(self.resources, own, frozenset(), self.source)
+        return replace(
+            parts,
+            gtt_bytes=None if self.gtt_bytes is None else parts.gtt_bytes,
+            vram_bytes=None if self.vram_bytes is None else parts.vram_bytes,
+            npu_bytes=None if self.npu_bytes is None else parts.npu_bytes,
+        )
 
 
 def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | None]) -> dict[int, Held]:

@@ -9,10 +9,11 @@ from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
 from holdtop.model.history import foretell
 from holdtop.model.memory import ledger, pool_card
+from holdtop.model.past import Archive
 from holdtop.model.raw import Raw
-from holdtop.model.resources import Seen, see
-from holdtop.model.scene import Scene, Survivors
-from holdtop.model.values import READING_NAMES, Device, Process, Reading, Readings, Snapshot
+from holdtop.model.resources import Seen, pids_of, see
+from holdtop.model.scene import Scene, Stray, Survivors
+from holdtop.model.values import READING_NAMES, Device, Reading, Readings, Snapshot
 
 
 def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
@@ -24,6 +25,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
     readings = _readings(raw, device)
     outlived = frozenset(process.pid for left in survivors for process in left.processes)
     strays = tuple(_strays(facts, seen, outlived))
+    leftovers = [process for left in survivors for process in left.processes] + [stray.process for stray in strays]
     pool = (device.pool if device else None) or "gtt"
     memory = ledger(facts, readings, device, pool, *_parts(seen, outlived, strays, pool))
     scene = Scene(facts, seen, readings, memory, survivors, strays)
@@ -37,9 +39,10 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         devices=raw.devices,
         memory=memory,
         containment=raw.containment,
-        resources=tuple(foretell(one.resource, one.resource.receipts, memory, raw.taken_at) for one in seen),
+        resources=tuple(foretell(one.resource, Archive(one.resource.receipts), memory, raw.taken_at) for one in seen),
         flags=judge(scene),
-        leftovers=(*(process for left in survivors for process in left.processes), *strays),
+        leftovers=tuple(leftovers),
+        users={device.pci_address: tuple(facts.users(device)) for device in raw.devices},
         runners=raw.runners.units,
         runners_why=raw.runners.why,
         roots=raw.roots,
@@ -49,11 +52,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
 def wanted(raw: Raw) -> frozenset[tuple[int, int]]:
     """The (pid, start ticks) of all processes that a snapshot of this would show."""
     facts = Facts.of(raw, None)
-    seen = [see(look, facts) for look in raw.looks]
-    pids = {pid for one in seen for pid in one.payload} | set(facts.held)
-    shells = [one for one in seen if one.resource.holder and one.resource.holder.kind == "shell"]
-    pids |= {pid for one in shells for pid in one.own}  # a hold of ours says itself what it is
-    pids |= {process.pid for left in _survivors(facts, seen) for process in left.processes}
+    pids = set(facts.held).union(*(pids_of(look, facts) for look in raw.looks))
     return frozenset(facts.forest.stats[pid].identity for pid in pids)
 
 
@@ -73,22 +72,21 @@ def _survivors(facts: Facts, seen: Collection[Seen]) -> Iterator[Survivors]:
                 yield Survivors(one, record, tuple(facts.process(p.pid, "record", p) for p in alive))
 
 
-def _strays(facts: Facts, seen: Collection[Seen], outlived: Collection[int]) -> Iterator[Process]:
-    """GPU users above the limit that are in no payload under its token. Nobody, while that cannot be known."""
-    gpu = next((one for one in seen if one.resource.name == "gpu"), None)
-    if gpu is None or gpu.view is None or facts.raw.looks_why:
-        return
+def _strays(facts: Facts, seen: Collection[Seen], outlived: Collection[int]) -> Iterator[Stray]:
+    """Users above the limit of a device whose token is not theirs. Nobody, while that cannot be known."""
+    under = {one.resource.name: one.payload for one in seen if one.view is not None and not facts.raw.looks_why}
     limits = facts.raw.limits
     for pid, held in sorted(facts.held.items()):
-        if pid in gpu.payload or pid in outlived or "gpu" not in held.resources:
+        if pid in outlived or facts.forest.stats[pid].name in limits.stray_allow:
             continue
-        stat, size = facts.forest.stats[pid], held.device_bytes
-        if size is not None and size >= limits.stray_bytes and stat.name not in limits.stray_allow:
-            yield facts.process(pid, "device")
+        for resource, size in (("gpu", held.device_bytes), ("npu", held.npu_bytes)):
+            if size is not None and size >= limits.stray_bytes and pid not in under.get(resource, (pid,)):
+                yield Stray(resource, facts.process(pid, "device"), size)
+                break
 
 
 def _parts(
-    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Process], pool: str
+    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Stray], pool: str
 ) -> tuple[Mapping[str, Collection[int]] | None, bool, int]:
     """Who is what in the GPU's pool; whether a member's memory is unknown; what holds claim for closed members."""
     gpu = next((one for one in seen if one.resource.name == "gpu"), None)
@@ -97,6 +95,6 @@ def _parts(
     holder = gpu.resource.holder
     members = holder.payload.processes if holder and holder.payload else ()
     sizes = [(p, p.gtt_bytes if pool == "gtt" else p.vram_bytes) for p in members]
-    parts = {"stray": [p.pid for p in strays], "payload": gpu.payload, "survivor": outlived}
+    parts = {"stray": [stray.process.pid for stray in strays], "payload": gpu.payload, "survivor": outlived}
     claimed = total(size or 0 for process, size in sizes if process.memory_source == "record") or 0
     return parts, any(size is None for _, size in sizes), claimed

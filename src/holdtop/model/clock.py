@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from holdtop.model.raw import Raw
 
 
 def parse(text: object) -> datetime | None:
     """An RFC 3339 instant with offset; ``None`` for anything else."""
+    return _parsed(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=1 << 15)
+def _parsed(text: str) -> datetime | None:
+    """Each look asks again for the stamps of everybody who waits."""
     try:
-        instant = datetime.fromisoformat(text) if isinstance(text, str) else None
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return instant if instant is not None and instant.tzinfo is not None else None
+    return instant if instant.tzinfo is not None else None
 
 
 def since(text: object, now: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from holdtop.hold.view import RecordedProcess
@@ -10,7 +10,7 @@ from holdtop.model.attribution import Held, attribute
 from holdtop.model.clock import age_of
 from holdtop.model.raw import Details, Raw, Stat
 from holdtop.model.trees import Forest
-from holdtop.model.values import FoundBy, Process, Snapshot
+from holdtop.model.values import Device, FoundBy, Process, Snapshot
 
 _NOTHING = Held(frozenset(), 0, 0, 0, ())
 _UNKNOWN = Held(frozenset(), None, None, None, ())
@@ -45,6 +45,22 @@ class Facts:
             return self.held.get(stat.pid, _UNKNOWN)
         younger = bool(self.raw.since_boot) and age_of(stat.start_ticks, self.raw) < self.raw.at - uses.at
         return self.held.get(stat.pid, _UNKNOWN if younger else _NOTHING)
+
+    def users(self, device: Device) -> Iterator[Process]:
+        """Who has the device open, by pid, with what each holds there."""
+        for pid, held in sorted(self.held.items()):
+            user = self.raw.uses.users.get(pid) if self.raw.uses else None
+            clients = [client for client in (user or held).clients if client.npu == (device.resource == "npu")]
+            if device.resource in held.resources and (
+                not clients or any(client.of(device.pci_address) for client in clients)
+            ):
+                on = held.on(device.pci_address)
+                yield replace(
+                    self.process(pid, "device"),
+                    gtt_bytes=on.gtt_bytes,
+                    vram_bytes=on.vram_bytes,
+                    npu_bytes=on.npu_bytes,
+                )
 
     def process(self, pid: int, found_by: FoundBy, recorded: RecordedProcess | None = None) -> Process:
         """One process as it is shown. ``recorded``: what its hold says about it, heard where we may not look."""

@@ -58,18 +58,18 @@ def unkillable(scene: Scene) -> Iterator[Flag]:
             )
 
 
-def stray(scene: Scene) -> Iterator[Flag]:
+def strays(scene: Scene) -> Iterator[Flag]:
     """A user of the device outside every payload under the token."""
-    view = next((seen.view for seen in scene.seen if seen.resource.name == "gpu"), None)
-    for process in scene.strays:
+    for stray in scene.strays:
+        view = next((seen.view for seen in scene.seen if seen.resource.name == stray.resource), None)
         yield flag(
             "stray",
             "warning",
-            f"{named(process)} uses {_memory((process,))} of the GPU without holding it",
-            command("kill --pid", view, str(process.pid)),
-            "gpu",
+            f"{named(stray.process)} uses {amount(stray.size)} of the {stray.resource.upper()} without holding it",
+            command("kill --pid", view, str(stray.process.pid)),
+            stray.resource,
             None,
-            (process.pid,),
+            (stray.process.pid,),
         )
 
 
@@ -155,7 +155,7 @@ def gpu_reset(scene: Scene) -> Iterator[Flag]:
 KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (
     survivor,
     unkillable,
-    stray,
+    strays,
     unreadable,
     stranded_memory,
     low_memory,

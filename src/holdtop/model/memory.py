@@ -10,6 +10,8 @@ from holdtop.model.values import Device, Memory, Reading, Readings
 
 #: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
 UNOWNED_SLACK = 512 * 1024**2
+#: The parts of the pool, none of which is known while nobody could look who is what.
+_PARTS = ("payload_bytes", "survivor_bytes", "stray_bytes", "shared_bytes", "unattributed_bytes", "other_bytes")
 
 
 def pool_card(devices: Iterable[Device]) -> Device | None:
@@ -45,11 +47,12 @@ def ledger(
     """
     uses = facts.raw.uses
     denied = None if uses is None or uses.hidden else len(uses.denied)
-    used, total = value(readings, f"{pool}_used_bytes"), value(readings, f"{pool}_total_bytes")
-    headroom = _headroom(facts, readings, pool, used, total)
-    poolless = device is not None and device.pool is None  # which of two it is decides whose bytes count
-    if uses is None or parts is None or not facts.forest.stats or poolless:
-        return Memory(None, None, None, None, None, headroom, denied)
+    headroom, no_headroom = _headroom(facts, readings, pool)
+    scanned_at = uses.at if uses else None
+    why = _closed(facts) | no_headroom
+    if (blind := _blind(facts, device)) or parts is None:
+        why |= dict.fromkeys(_PARTS, blind or "the state of the resource gpu was not read")
+        return Memory(None, None, None, None, None, headroom, denied, unavailable=why, scanned_at=scanned_at)
     whose = {pid: part for part, pids in parts.items() for pid in pids}
     sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
     clients = [(whose.get(pid, "other"), client) for pid, held in facts.held.items() for client in held.clients]
@@ -60,18 +63,50 @@ def ledger(
         sums[part] += size - shared
     sums["payload"] += claimed_bytes
     shared = _shared_once((client for _, client in clients), pool)
-    rest = None if used is None else max(0, used - sum(sums.values()) - shared)
+    rest, no_rest = _rest(readings, pool, sum(sums.values()) + shared)
+    unknown_survivor = any(_unsaid(pid, facts, pool) for pid in parts["survivor"])
+    for part, unknown in (("payload", unknown_payload), ("survivor", unknown_survivor)):
+        why |= {f"{part}_bytes": "of one of its processes the memory is not known"} if unknown else {}
     return Memory(
         None if unknown_payload else sums["payload"],
-        None if any(_unsaid(pid, facts, pool) for pid in parts["survivor"]) else sums["survivor"],
+        None if unknown_survivor else sums["survivor"],
         sums["stray"],
         shared,
         rest,
         headroom,
         denied,
         sums["other"],
+        why | no_rest,
+        scanned_at,
         _unowned_since(facts, readings, f"{pool}_used_bytes", rest),
     )
+
+
+def _closed(facts: Facts) -> dict[str, str]:
+    uses = facts.raw.uses
+    if uses is not None and not uses.hidden:
+        return {}
+    why = facts.raw.uses_why if uses is None else "processes of other accounts do not show themselves (hidepid)"
+    return {"unreadable_processes": why or "descriptors were not looked at"}
+
+
+def _blind(facts: Facts, device: Device | None) -> str | None:
+    """Why no part of the pool is known; which of two pools it is decides whose bytes count."""
+    if facts.raw.uses is None:
+        return facts.raw.uses_why or "descriptors were not looked at"
+    if not facts.forest.stats:
+        return "no process was read"
+    return "no total of memory of its own is known" if device is not None and device.pool is None else None
+
+
+def _rest(readings: Readings, pool: str, held: int) -> tuple[int | None, dict[str, str]]:
+    """What nobody holds. More can be held than was used when both were read; much more is no truth."""
+    used = readings.get(f"{pool}_used_bytes", Reading())
+    if used.value is None:
+        return None, {"unattributed_bytes": used.why or "what is used is not known"}
+    if held - used.value > UNOWNED_SLACK:
+        return None, {"unattributed_bytes": "processes hold more than the device says is used"}
+    return max(0, int(used.value) - held), {}
 
 
 def _unsaid(pid: int, facts: Facts, pool: str) -> bool:
@@ -108,14 +143,17 @@ def _sizes(client: Client, pool: str) -> tuple[int, int]:
     return whole, min(shared, whole)
 
 
-def _headroom(facts: Facts, readings: Readings, pool: str, used: int | None, total: int | None) -> int | None:
+def _headroom(facts: Facts, readings: Readings, pool: str) -> tuple[int | None, dict[str, str]]:
     """What a new payload can have: of GTT no more than RAM gives without falling under the low mark."""
-    if used is None or total is None:
-        return None
-    free = max(0, total - used)
+    needed = [f"{pool}_used_bytes", f"{pool}_total_bytes"]
+    needed += ["mem_available_bytes", "mem_total_bytes"] if pool == "gtt" else []
+    if missing := next((name for name in needed if value(readings, name) is None), None):
+        return None, {"headroom_bytes": readings.get(missing, Reading()).why or f"{missing} is not known"}
+    used, total, *_ = (value(readings, name) or 0 for name in needed)
+    if used > total:
+        return None, {"headroom_bytes": f"{pool}_used_bytes is more than {pool}_total_bytes"}
     if pool == "vram":
-        return free
-    available, ram = available_ram(readings), value(readings, "mem_total_bytes")
-    if available is None or ram is None:
-        return None
-    return min(free, max(0, available - int(ram * facts.raw.limits.low_memory_part)))
+        return total - used, {}
+    ram = value(readings, "mem_total_bytes") or 0
+    spare = (available_ram(readings) or 0) - int(ram * facts.raw.limits.low_memory_part)
+    return min(total - used, max(0, spare)), {}

@@ -84,8 +84,8 @@ class Client:
     foreign: bool = False
 
     def of(self, pci_address: str) -> bool:
-        """Whether it is that card's; older kernels name no card, and a card whose address is not known no client."""
-        return self.key[0] in (pci_address, "", "amdgpu") or pci_address.startswith(NAMELESS)
+        """Whether it is that device's; older kernels name the driver alone, and a device without an address none."""
+        return self.key[0] in (pci_address, "", "amdgpu", "amdxdna_accel_driver") or pci_address.startswith(NAMELESS)
 
     def merged(self, other: Client) -> Client:
         """Two descriptors of one client, which were read at two instants: the larger figures count."""
@@ -204,6 +204,8 @@ class Raw:
     host_readings: Mapping[str, Reading] = field(default_factory=dict)
     table: Table | None = None
     uses: Uses | None = None
+    #: Why there is no scan of descriptors, or no newer one.
+    uses_why: str | None = None
     #: Of each sensor that a card would have, when there is none.
     no_card: Reading = NO_CARD
     #: By (pid, start ticks).

@@ -21,13 +21,23 @@ class Survivors:
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """Who uses a device much whose token is not theirs."""
+
+    resource: str
+    process: Process
+    #: Of the device's memory.
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     facts: Facts
     seen: tuple[Seen, ...]
     readings: Readings
     memory: Memory
     survivors: tuple[Survivors, ...]
-    strays: tuple[Process, ...]
+    strays: tuple[Stray, ...]
 
 
 def flag(

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from holdtop.model.values import Device, Readings, Snapshot
+from holdtop.model.values import Device, Memory, Readings, Snapshot
 
 SCHEMA = 1
 #: Fields that are for the next look or for the console, not for readers.
-_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "receipts", "findings"})
+_INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "scanned_at", "receipts", "findings"})
 
 
 def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
@@ -21,8 +21,8 @@ def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
         "boot_id": snapshot.boot_id,
         "taken_at": snapshot.taken_at,
         "readings": _readings(snapshot.readings, snapshot.card, snapshot.at),
-        "devices": [_device(device, snapshot.at) for device in snapshot.devices],
-        "memory": _plain(snapshot.memory),
+        "devices": [_device(device, snapshot) for device in snapshot.devices],
+        "memory": _memory(snapshot.memory, snapshot.at),
         "containment": list(snapshot.containment),
         "resources": _plain(snapshot.resources),
         "flags": _plain(snapshot.flags),
@@ -52,12 +52,18 @@ def _readings(readings: Readings, device: Device | None, at: float) -> dict[str,
     }
 
 
-def _device(device: Device, at: float) -> dict[str, Any]:
+def _memory(memory: Memory, at: float) -> dict[str, Any]:
+    age = None if memory.scanned_at is None else round(max(0.0, at - memory.scanned_at), 3)
+    return {**_plain(memory), "age_seconds": age}
+
+
+def _device(device: Device, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "pci_address": device.pci_address,
         "kind": device.kind,
         "resource": device.resource,
-        "readings": _readings(device.readings, device, at),
+        "readings": _readings(device.readings, device, snapshot.at),
+        "users": _plain(snapshot.users.get(device.pci_address, ())),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 Severity = Literal["info", "warning", "critical"]
 ResourceState = Literal["free", "held", "ghost", "ending", "unknown"]
 TicketState = Literal["waiting", "running", "paused", "ending"]
+Pool = Literal["gtt", "vram"]
 FoundBy = Literal["cgroup", "descent", "session", "marker", "record", "device"]
 
 READING_NAMES = (
@@ -78,7 +79,7 @@ class Device:
     readings: Readings
 
     @property
-    def pool(self) -> Literal["gtt", "vram"] | None:
+    def pool(self) -> Pool | None:
         """What a program's memory comes from: of an APU the larger one, never both; ``None`` when not known.
 
         The driver hands out GTT there, unless the carve-out is as large or larger (amdgpu's apu_prefer_gtt).
@@ -120,6 +121,10 @@ class Process:
     cpu_seconds: float | None = field(default=None, compare=False)
     sampled_at: float | None = field(default=None, compare=False)
 
+    def held(self, pool: Pool) -> int | None:
+        """Bytes of that pool."""
+        return self.gtt_bytes if pool == "gtt" else self.vram_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:
@@ -134,6 +139,12 @@ class Payload:
     source: Literal["read", "record"]
     #: Parents before children; within one parent by pid.
     processes: tuple[Process, ...]
+    #: RFC 3339 of what the hold says, where that is quoted: a hold that was stopped says nothing newer.
+    said_at: str | None = None
+
+    def held(self, pool: Pool) -> int | None:
+        """Bytes of that pool, of all its processes."""
+        return self.gtt_bytes if pool == "gtt" else self.vram_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,8 @@ class WillItFit:
     need_bytes: int
     headroom_bytes: int | None
     fits: bool | None
+    #: What the need is of: the payloads themselves, or all that the device's level rose by, strays included.
+    need_source: Literal["payload", "level"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +265,10 @@ class Memory:
     unreadable_processes: int | None
     #: Held by processes that are neither payload, survivor nor stray: the screen, small users.
     other_bytes: int | None = None
+    #: Why a part is not known, by its name.
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    #: ``time.monotonic()`` of the end of the scan of descriptors that tells who holds what; ``None``: there was none.
+    scanned_at: float | None = field(default=None, compare=False)
     #: ``time.monotonic()`` of the first of the readings in a row by which much belongs to nobody.
     unowned_since: float | None = field(default=None, compare=False)
 
@@ -326,6 +343,8 @@ class Snapshot:
     #: Survivors and strays themselves, for the console to select and the operator to end.
     leftovers: tuple[Process, ...] = ()
     runners: tuple[Runner, ...] = ()
+    #: Who has a device open, by its PCI address, with what each holds there: members of payloads, too.
+    users: Mapping[str, tuple[Process, ...]] = field(default_factory=dict)
     #: Why it is not known which runners there are, or how they are now; what is in ``runners`` is old then.
     runners_why: str | None = None
     #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
@@ -335,3 +354,8 @@ class Snapshot:
     def card(self) -> Device | None:
         """The card that ``readings`` are of."""
         return next((device for device in self.devices if device.pci_address == self.device), None)
+
+    @property
+    def pool(self) -> Pool:
+        """Where a payload's memory is looked for: of a card of which that is not known, or of none, in GTT."""
+        return (self.card.pool if self.card else None) or "gtt"

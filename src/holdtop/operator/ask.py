@@ -14,8 +14,8 @@ from signal import SIGCONT, SIGKILL, SIGTERM, Signals
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold import events, record, stop, token
 from holdtop.hold import ticket as tickets
-from holdtop.hold.custody import other_holds
 from holdtop.hold.files import Untrusted
+from holdtop.hold.others import other_holds
 from holdtop.hold.places import Places
 from holdtop.hold.recovery import keeper_of, recorded_cgroups
 from holdtop.hold.stop import user_name
@@ -159,7 +159,7 @@ def _signal_hold(deed: Deed) -> None:
         own=own,
         cgroups=recorded_cgroups(published, found.ticket) if found and found.ticket else (),
     )
-    others = other_holds(deed.places) - {hold.pid}
+    others = other_holds(deed.places, {hold.pid})
     Ending(scope, deed.bounds(), None, lambda: others, plan.uid, deed.tell).run(time.sleep)
     if not _until(lambda: _over(deed), SLACK):
         _send(deed, outer_first[::-1], SIGKILL)

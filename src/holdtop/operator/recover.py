@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold import events, freeing, recovery, survivors
 from holdtop.hold import token as tokens
-from holdtop.hold.custody import other_holds
 from holdtop.hold.look import look
+from holdtop.hold.others import other_holds
 from holdtop.hold.places import Places, resolve
 from holdtop.hold.stop import user_name
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace

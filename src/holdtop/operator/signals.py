@@ -9,6 +9,7 @@ from holdtop.hold.places import Places
 from holdtop.operator.actor import refuse_unless_same, refuse_untouchable
 from holdtop.operator.deed import Deed, Done, fates, returned
 from holdtop.operator.values import Plan, Target
+from holdtop.payload.custody import Holds
 from holdtop.payload.ending import Ending
 from holdtop.payload.members import Scope, real_uid
 from holdtop.payload.process import Identity, ProcessTable, is_alive
@@ -43,7 +44,7 @@ def signal_targets(deed: Deed) -> Done:
     chosen = tuple(Identity(one.pid, one.start_ticks) for one in deed.targets)
     # No mark is so young: nothing but the chosen is found.
     scope = Scope(Identity(0, 1 << 63), "", -1, reaper=None, chosen=chosen)
-    ended, left, _ = Ending(scope, deed.bounds(), None, lambda: (), deed.plan.uid, deed.tell).run(time.sleep)
+    ended, left, _ = Ending(scope, deed.bounds(), None, Holds, deed.plan.uid, deed.tell).run(time.sleep)
     steps = fates(deed.targets, {fate.member.identity.pid: fate.ended_by for fate in ended}, left)
     for step in steps:
         deed.progress(step)

@@ -101,8 +101,8 @@ class MemoryUse:
     resource: str
     pool: str
     before_bytes: int | None
-    #: The most that the members were seen with together, or by which the level rose: what a container's engine
-    #: starts for the payload is no member, and a member may be short between two looks.
+    #: The most that the members were seen with together; where they showed nothing, by how much the level rose: what a
+    #: container's engine starts for the payload is no member.
     peak_bytes: int | None
     after_bytes: int | None
     #: ``back``: no more in use than before, or all of it is somebody's; ``falling``: not yet; ``left``: with no owner
@@ -110,6 +110,8 @@ class MemoryUse:
     state: Literal["back", "falling", "left", "unknown"]
     #: Why it is unknown; empty otherwise.
     why: str = ""
+    #: What the peak is of; a level's rise has strays in it. ``None`` without a peak.
+    peak_source: Literal["payload", "level"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,24 @@ def names(members: Iterable[Member]) -> str:
     return ", ".join(f"pid {one.identity.pid} ({one.name}, uid {one.uid})" for one in members)
 
 
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Other live holds on this box. Thousands may wait: a claim is a name in a list, a proof takes a look at files."""
+
+    #: Pids that are said to be holds.
+    claimed: Collection[int] = ()
+    #: Whether such a pid is a hold's.
+    proven: Callable[[int], bool] = bool
+
+    def among(self, pids: Iterable[int]) -> Iterator[int]:
+        """Those of the pids that are holds."""
+        return (pid for pid in pids if pid in self.claimed and self.proven(pid))
+
+
+#: Asked at each look.
+OtherHolds = Callable[[], Holds]
+
+
 class Custody(Protocol):
     """What is kept for the payload while it lives. Every call returns quickly and never blocks."""
 
@@ -189,8 +209,8 @@ class Custody(Protocol):
 
     def ending(self, end: End) -> None: ...
 
-    def other_holds(self) -> Collection[int]:
-        """Pids of other live holds on this box: a process above one of them may belong to others."""
+    def other_holds(self) -> Holds:
+        """A process above one of them may belong to others."""
         ...
 
     def conclude(self, report: Report) -> None:
@@ -206,7 +226,7 @@ class Custody(Protocol):
 class NoCustody:
     """Nothing is held: ``guard``, and a run nested inside its own hold."""
 
-    def __init__(self, warn: Callable[[str], None], other_holds: Callable[[], Collection[int]]) -> None:
+    def __init__(self, warn: Callable[[str], None], other_holds: OtherHolds) -> None:
         self._warn = warn
         self.other_holds = other_holds
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdtop.lean import dataclass
-from holdtop.payload.custody import Member
-from holdtop.payload.members import OtherHolds, Scope, find, member
+from holdtop.payload.custody import Member, OtherHolds
+from holdtop.payload.members import Scope, find, member
 from holdtop.payload.process import Identity
 
 #: How long the probe may take, in seconds.
@@ -86,10 +86,11 @@ def suspects(scope: Scope, probe: Probe, other_holds: OtherHolds) -> tuple[Membe
         return ()
     found = find(scope, other_holds)
     table = found.table
-    theirs = {pid for hold in other_holds() for pid in table.descendants(hold)}
+    holds = other_holds()
     ours = {one.identity.pid for one in found.members} | {left.member.identity.pid for left in found.spared}
     return tuple(
         member(table.stats[user.pid], "device")
         for user in appeared
-        if user.pid not in theirs | ours and user.pid in table.stats and table.stats[user.pid].identity == user
+        if user.pid not in ours and user.pid in table.stats and table.stats[user.pid].identity == user
+        if not any(holds.among(table.ancestors(user.pid)))
     )

@@ -17,8 +17,8 @@ from signal import Signals
 
 from holdtop.lean import dataclass, field, replace
 from holdtop.payload import linux
-from holdtop.payload.custody import Fate, Left, LeftWhy, Member
-from holdtop.payload.members import Found, OtherHolds, Scope, apart, find, member, newborn
+from holdtop.payload.custody import Fate, Left, LeftWhy, Member, OtherHolds
+from holdtop.payload.members import Found, Scope, alone, find, member, newborn
 from holdtop.payload.powers import Act, powers_of
 from holdtop.payload.process import Identity, NoMeansToLook, Pinned, UnreadableProcess, read_stat
 
@@ -147,7 +147,7 @@ class Ending:
         """
         groups = {group: group.procs() for group in self.scope.cgroups}
         inside = set().union(*groups.values())
-        if not inside or self.scope.kept or not inside.isdisjoint(apart(self.scope, self.other_holds)):
+        if not inside or self.scope.kept or not alone(self.scope, inside, self.other_holds):
             return False
         named = {identity.pid: identity for identity in self._seen}
         for pid in inside - named.keys():

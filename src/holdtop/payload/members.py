@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 
 from holdtop.lean import dataclass, field
 from holdtop.payload.cgroup import Cgroup, path_of
-from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, SeenCgroup
+from holdtop.payload.custody import FoundBy, Left, LeftWhy, Member, OtherHolds, SeenCgroup
 from holdtop.payload.process import (
     WANTS,
     Identity,
@@ -29,8 +30,6 @@ from holdtop.payload.process import (
 )
 
 RUN_MARK = "HOLDTOP_RUN"
-#: Asked at each look for the pids of other live holds.
-OtherHolds = Callable[[], Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +96,14 @@ def find(scope: Scope, other_holds: OtherHolds) -> Found:
     listed = {group: group.procs() for group in scope.groups()}
     table = ProcessTable()
     mine = {os.getpid(), *scope.own, *table.ancestors(os.getpid())}
-
-    def others() -> set[int]:
-        """A hold above us is no other's: its payload we are as well."""
-        return set(other_holds()) - mine
-
     ways: dict[int, FoundBy] = dict.fromkeys(_recorded(scope, table), "record")
     ways |= dict.fromkeys(table.descendants(scope.reaper) if scope.reaper else (), "descent")
     ways |= dict.fromkeys((pid for group in scope.cgroups for pid in listed[group] if pid in table.stats), "cgroup")
     inside = [pid for pid in ways if pid not in mine]
-    spared = _spared(scope, table, inside, others) if inside else {}
+    spared = _spared(scope, table, inside, other_holds) if inside else {}
     living = [table.stats[pid] for pid in inside if not table.stats[pid].dead]
     members = [member(stat, ways[stat.pid]) for stat in living if stat.pid not in spared]
-    members += [member(stat, "marker") for stat in _marked(scope, table, mine.union(inside), others)]
+    members += [member(stat, "marker") for stat in _marked(scope, table, mine, inside, other_holds)]
     _remember(scope, members, set().union(*(listed[group] for group in scope.cgroups)))
     # Who died since the group was read is nobody's: of a fork chain there is always one.
     strangers = {pid for pid, stat in table.stats.items() if not stat.dead} - {one.identity.pid for one in members}
@@ -131,15 +125,28 @@ def _hidden(pids: Collection[int], table: ProcessTable) -> bool:
     return any(is_alive(Identity(pid, 0)) is None for pid in pids if pid not in table.stats)
 
 
-def apart(scope: Scope, other_holds: OtherHolds) -> set[int]:
-    """Pids that no step may end which asks nobody else: ourselves, other holds, and all that these are below."""
+def alone(scope: Scope, inside: Collection[int], other_holds: OtherHolds) -> bool:
+    """Whether a step may end all of these that asks nobody else: none is ourselves, another hold, or above one."""
     mine = {os.getpid(), *scope.own, *(above.pid for above in ancestry(own_stat()))}
-    theirs = set(other_holds()) - mine
-    for hold in list(theirs):
-        with contextlib.suppress(UnreadableProcess):
-            if stat := read_stat(hold):
-                theirs.update(above.pid for above in ancestry(stat))
-    return mine | theirs
+    if not mine.isdisjoint(inside):
+        return False
+    holds, passed = other_holds(), set(mine)
+    return not any(_leads_into(hold, inside, passed) and holds.proven(hold) for hold in {*holds.claimed} - mine)
+
+
+def _leads_into(pid: int, inside: Collection[int], passed: set[int]) -> bool:
+    """Whether the process or one above it is inside. ``passed``: of whom it is known that neither is; grows."""
+    line: list[int] = []
+    with contextlib.suppress(UnreadableProcess):
+        stat = read_stat(pid)
+        for one in chain((stat,), ancestry(stat)) if stat else ():
+            if one.pid in passed:
+                break
+            if one.pid in inside:
+                return True
+            line.append(one.pid)
+    passed.update(line)
+    return False
 
 
 def _recorded(scope: Scope, table: ProcessTable) -> Iterator[int]:
@@ -178,15 +185,20 @@ def member(stat: Stat, found_by: FoundBy) -> Member:
 
 
 def _marked(
-    scope: Scope, table: ProcessTable, known: Collection[int], other_holds: Callable[[], set[int]]
+    scope: Scope, table: ProcessTable, mine: Collection[int], inside: Collection[int], other_holds: OtherHolds
 ) -> Iterator[Stat]:
-    """Processes that nothing better has found and that carry this run's mark."""
+    """Processes that nothing better has found and that carry this run's mark.
+
+    ``mine``: a hold above us is no other's, its payload we are as well.
+    """
+    known = {*mine, *inside}
     hits = [stat for stat in table.stats.values() if stat.pid not in known and _is_marked(scope, stat)]
     if not hits:
         return
     others = other_holds()
     for stat in hits:
-        if others.isdisjoint((stat.pid, *table.ancestors(stat.pid), *table.descendants(stat.pid))):
+        line = {stat.pid, *table.ancestors(stat.pid), *table.descendants(stat.pid)}
+        if not any(others.among(line.difference(mine))):
             yield stat
 
 
@@ -202,10 +214,11 @@ def _is_marked(scope: Scope, stat: Stat) -> bool:
 def newborn(scope: Scope, found: Found, until: float, other_holds: OtherHolds) -> Iterator[Member]:
     """Members that start before ``until``, told while they live: a link of a fork chain is gone after a whole look."""
     spared = {left.member.identity.pid for left in found.spared}
-    not_ours = {*spared, *other_holds()} - {*found.table.ancestors(os.getpid())}
+    holds, mine = other_holds(), {*found.table.ancestors(os.getpid())}
     for stat in born(until):
-        line = (stat.pid, *(above.pid for above in ancestry(stat)))
-        if not_ours.isdisjoint(line) and (scope.reaper in line or _is_marked(scope, stat)):
+        line = {stat.pid, *(above.pid for above in ancestry(stat))}
+        theirs = not spared.isdisjoint(line - mine) or any(holds.among(line - mine))
+        if not theirs and (scope.reaper in line or _is_marked(scope, stat)):
             yield member(stat, "descent" if scope.reaper in line else "marker")
 
 
@@ -222,9 +235,7 @@ def has_mark(pid: int, run: str) -> bool:
         return False
 
 
-def _spared(
-    scope: Scope, table: ProcessTable, inside: Collection[int], other_holds: Callable[[], set[int]]
-) -> dict[int, LeftWhy]:
+def _spared(scope: Scope, table: ProcessTable, inside: Collection[int], other_holds: OtherHolds) -> dict[int, LeftWhy]:
     """What is kept on request; and detached branches that carry another live hold, from their top down, with all below.
 
     Below the root itself, or left by it in its own session, a hold is part of the payload: it is asked to end like
@@ -236,7 +247,7 @@ def _spared(
         if table.stats[pid].identity in scope.kept:
             spared |= dict.fromkeys((pid, *table.descendants(pid)), "kept")
     among = set(inside)
-    for hold in among.intersection(other_holds()):
+    for hold in other_holds().among(inside):
         branch = [hold, *(pid for pid in table.ancestors(hold) if pid in among)]
         if scope.root.pid not in branch and table.stats[branch[-1]].session != scope.session(table):
             forks = (pid for one in branch for pid in table.children.get(one, ()) if table.stats[pid].unexecuted)

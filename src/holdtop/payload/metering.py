@@ -97,9 +97,13 @@ class Meter:
     _level_at: float = -math.inf
     _used: Mapping[Identity, Used] = field(default_factory=dict)
     _used_at: float = -math.inf
-    _peak: int | None = None
+    #: The most that the members had together, and the most by which the level rose, in bytes.
+    _own_peak: int | None = None
+    _rise: int | None = None
+    #: The rise at the last look at the members.
+    _looked_at: int = 0
     _measuring: bool = False
-    #: A member could not be looked into: the rise of the level alone tells of it.
+    #: A member could not be looked into, or does not say what it has: the rise of the level alone tells of it.
     _blind: bool = False
 
     def start(self) -> None:
@@ -122,12 +126,22 @@ class Meter:
         if self.gauge is None or not self._measuring:
             return None
         begin, end = (one.used_bytes if one else None for one in (before, level if came else None))
-        peak = None if self._blind and (self._peak or 0) <= self.gauge.slack_bytes else self._peak
-        use = MemoryUse(self.gauge.resource, level.pool if level else "gtt", begin, peak, end, "back")
+        peak, source = self._peak(self.gauge.slack_bytes)
+        pool = level.pool if level else "gtt"
+        use = MemoryUse(self.gauge.resource, pool, begin, peak, end, "back", peak_source=source)
         if begin is None or end is None:
             reasons = (one.said for one in (before, level) if one and one.used_bytes is None)
             return replace(use, state="unknown", why=next(reasons, "the device did not answer in time"))
         return replace(use, state="falling") if end - begin > self.gauge.slack_bytes else use
+
+    def _peak(self, slack: int) -> tuple[int | None, Literal["payload", "level"] | None]:
+        """The payload's own, unless a member is closed to us or somebody who is no member has what is missing."""
+        own, rise = self._own_peak, self._rise
+        if own is not None and not self._blind and (own > slack or (rise or 0) <= slack):
+            return own, "payload"
+        if rise is None or (self._blind and rise <= slack):
+            return None, None
+        return rise, "level"
 
     def judge(self, use: MemoryUse) -> MemoryUse:
         """What is to be thought of memory that did not come back in its time: whose is it?"""
@@ -144,10 +158,15 @@ class Meter:
     def _measure(self, gauge: Gauge) -> None:
         """For ever, or until there is no device: one that comes later is nothing that this payload was given."""
         while self._take_level(gauge):
-            if self.members and time.monotonic() - self._used_at >= LOOK_EVERY:
+            if self._look_is_due(gauge):
                 self._look(gauge)
             self._asked.wait(LEVEL_EVERY)
             self._asked.clear()
+
+    def _look_is_due(self, gauge: Gauge) -> bool:
+        """At once when the level has risen: between two looks a payload may come and go."""
+        risen = (self._rise or 0) - self._looked_at > gauge.slack_bytes
+        return bool(self.members) and (risen or time.monotonic() - self._used_at >= LOOK_EVERY)
 
     def _take_level(self, gauge: Gauge) -> bool:
         at = time.monotonic()
@@ -163,7 +182,7 @@ class Meter:
             self._level, self._level_at, self._measuring = level, at, self._before is not None
             self._answered.notify_all()
         if self._before and level and self._before.used_bytes is not None and level.used_bytes is not None:
-            self._raise_peak(level.used_bytes - self._before.used_bytes)
+            self._rise = max(self._rise or 0, level.used_bytes - self._before.used_bytes)
         return self._measuring
 
     def _look(self, gauge: Gauge) -> None:
@@ -171,12 +190,9 @@ class Meter:
             used = gauge.used(self.members)
         except Exception:  # noqa: BLE001  as above
             used = {}
-        self._used, self._used_at = used, time.monotonic()
-        self._blind = self._blind or len(used) < len(self.members)
+        self._used, self._used_at, self._looked_at = used, time.monotonic(), self._rise or 0
         pool = self._level.pool if self._level else "gtt"
         sizes = [size for one in used.values() if (size := one.of(pool)) is not None]
+        self._blind = self._blind or len(sizes) < len(self.members)
         if sizes:
-            self._raise_peak(sum(sizes))
-
-    def _raise_peak(self, size: int) -> None:
-        self._peak = max(self._peak or 0, size)
+            self._own_peak = max(self._own_peak or 0, sum(sizes))

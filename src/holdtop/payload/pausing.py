@@ -11,8 +11,8 @@ from collections.abc import Collection
 from signal import Signals
 
 from holdtop.lean import dataclass, field
-from holdtop.payload.custody import Member, names
-from holdtop.payload.members import Found, OtherHolds, Scope, find
+from holdtop.payload.custody import Member, OtherHolds, names
+from holdtop.payload.members import Found, Scope, find
 from holdtop.payload.process import Identity, Pinned, UnreadableProcess
 from holdtop.payload.terminal import Terminal
 

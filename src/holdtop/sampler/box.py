@@ -18,7 +18,7 @@ from holdtop.model.values import Finding, Reading, Readings
 from holdtop.payload.containment import possible
 from holdtop.sampler import devices
 from holdtop.sampler.looks import look_all
-from holdtop.sampler.source import Source
+from holdtop.sampler.source import HANGS, Source
 from holdtop.sources import cards, gpu, host, processes, users
 from holdtop.sources.cards import Card
 from holdtop.sources.files import read_text
@@ -168,6 +168,7 @@ class Box:
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
             uses=_newest(self._uses, None) if self._uses else None,
+            uses_why=self._uses_why(),
             no_card=_no_card(self._cards),
             details=details,
             users=names,
@@ -183,6 +184,11 @@ class Box:
         if self._looks.newest is None or silent is None or silent < STATE_PATIENCE:
             return None
         return f"the state has not answered for {silent:.0f} s"
+
+    def _uses_why(self) -> str | None:
+        if self._uses is None:
+            return "descriptors were not looked at"
+        return _unanswered(self._uses) if self._uses.newest is None or (self._uses.silent_for or 0) > HANGS else None
 
     def _readings_of(self, card: Card | None) -> Readings:
         return devices.first_known(

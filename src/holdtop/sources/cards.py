@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from holdtop.model.raw import NAMELESS
@@ -18,10 +18,12 @@ from holdtop.sources.files import listing, read_text
 
 AMD = "0x1002"
 _CARD = re.compile(r"card[0-9]+")
+#: All chips there are, below the root of a sysfs.
+_CHIPS = "{}/class/hwmon"
 _ACCEL = re.compile(r"accel[0-9]+")
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-#: Files of amdgpu by which a card without a vendor file is known.
-_MARKS = ("mem_info_gtt_total", "mem_info_vram_total", "gpu_busy_percent", "gpu_metrics")
+#: Beginnings of the names of amdgpu's files by which a card without a vendor file is known.
+_MARKS = ("mem_info_", "gpu_busy_percent", "gpu_metrics")
 #: The file of amdxdna by which an NPU without a vendor file is known: accelerators of others have none.
 _NPU_MARK = "vbnv"
 
@@ -32,7 +34,7 @@ class Card:
     kind: Literal["apu", "gpu", "npu"]
     #: The PCI device's directory: without the card's number where the kernel's own link leads there.
     path: str
-    #: The directory of its sensor chips.
+    #: The directory of its sensor chips, or the one chip of it that a recording has kept.
     chips: str
     #: The driver has left a dump of a hang or reset, which the kernel keeps for five minutes (devcoredump.c).
     dumped: bool = field(default=False, compare=False)
@@ -41,6 +43,8 @@ class Card:
 def find(sys: str) -> list[Card]:
     """AMD's cards and NPUs below a sysfs root (``/sys/class/drm``, ``/sys/class/accel``), APUs first."""
     gpus = list(_gpus(sys)) or list(_chips_alone(sys))
+    if len(gpus) == 1 and not os.path.isdir(gpus[0].chips):
+        gpus = [replace(gpus[0], chips=_CHIPS.format(sys))]  # whose else would they be
     cards = [*gpus, *_npus(sys)]
     return sorted(cards, key=lambda card: (("apu", "gpu", "npu").index(card.kind), card.pci_address))
 
@@ -50,7 +54,7 @@ def _gpus(sys: str) -> Iterator[Card]:
     for name in filter(_CARD.fullmatch, listing(drm)):
         path = os.path.realpath(os.path.join(drm, name, "device"))
         vendor, files = read_text(os.path.join(path, "vendor")), set(listing(path))
-        if vendor == AMD or (not vendor and files.intersection(_MARKS)):
+        if vendor == AMD or (not vendor and any(file.startswith(_MARKS) for file in files)):
             address = _address(path, name)
             kind: Literal["apu", "gpu"] = "apu" if _is_apu(sys, path, address, files) else "gpu"
             yield Card(address, kind, path, os.path.join(path, "hwmon"), "devcoredump" in files)
@@ -58,10 +62,11 @@ def _gpus(sys: str) -> Iterator[Card]:
 
 def _chips_alone(sys: str) -> Iterator[Card]:
     """Of a recording that has kept the sensors and not the card."""
-    chips = os.path.join(sys, "class/hwmon")
-    for name in listing(chips):
-        if read_text(os.path.join(chips, name, "name")) == "amdgpu":
-            yield Card(f"{NAMELESS}{name}", "apu", os.path.join(chips, name, "device"), chips)
+    for name in listing(_CHIPS.format(sys)):
+        chip = os.path.join(_CHIPS.format(sys), name)
+        if read_text(os.path.join(chip, "name")) == "amdgpu":
+            kind: Literal["apu", "gpu"] = "gpu" if _has_fan(chip) else "apu"
+            yield Card(f"{NAMELESS}{name}", kind, os.path.join(chip, "device"), chip)
 
 
 def _npus(sys: str) -> Iterator[Card]:
@@ -89,8 +94,11 @@ def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:
     if files & {"mem_busy_percent", "mem_info_vram_vendor"}:
         return False
     hwmon = os.path.join(path, "hwmon")
-    chips = [os.path.join(hwmon, name) for name in listing(hwmon)]
-    return not any(os.path.exists(os.path.join(chip, "fan1_input")) for chip in chips)
+    return not any(_has_fan(os.path.join(hwmon, name)) for name in listing(hwmon))
+
+
+def _has_fan(chip: str) -> bool:
+    return os.path.exists(os.path.join(chip, "fan1_input"))
 
 
 def _kfd_local_memory(sys: str, address: str) -> int | None:

@@ -15,7 +15,10 @@ _LABEL = re.compile(r"([a-z]+[0-9]+)_label")
 
 
 def channel(chips: str, names: Collection[str], files: Collection[str], plausible: Range, scale: int) -> Reading:
-    """The first of the files that gives a value, in a chip of that name; ``chips`` is the directory of ``hwmonN``."""
+    """The first of the files that gives a value, in a chip of that name.
+
+    ``chips`` is the directory of ``hwmonN``, or one of these itself.
+    """
     found = Reading(why=f"no sensor chip {' or '.join(names)}", source=chips, cause="no-chip")
     for chip in _named(chips, names):
         for file in files:
@@ -39,7 +42,6 @@ def labelled(chips: str, names: Collection[str], label: str, plausible: Range, s
 
 
 def _named(chips: str, names: Collection[str]) -> Iterator[str]:
-    for number_of_the_day in listing(chips):
-        chip = os.path.join(chips, number_of_the_day)
+    for chip in (chips, *(os.path.join(chips, number_of_the_day) for number_of_the_day in listing(chips))):
         if read_text(os.path.join(chip, "name")) in names:
             yield chip

@@ -93,9 +93,9 @@ def _problem(data: bytes) -> str | None:
     right, _ = _LAYOUTS.get(tuple(revision), (None, None))
     if right is None:
         return f"gpu_metrics revision {revision[0]}.{revision[1]} is not decoded"
-    if size != right or len(data) < size:
-        return f"gpu_metrics has {min(size, len(data))} bytes, not the {right} of its revision"
-    return None
+    if size != right:
+        return f"gpu_metrics says it has {size} bytes, not the {right} of its revision"
+    return f"gpu_metrics is cut short: {len(data)} of {size} bytes" if len(data) < size else None
 
 
 def _reading(data: bytes, field: _Field) -> Reading:

@@ -10,15 +10,15 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from holdtop.console.acting import Wish, carry_out, make_plan
+from holdtop.console.acting import Wish, carry_out, make_plans
 from holdtop.console.feeds import Operator
-from holdtop.console.messages import ActEnded, PlanMade, StepTaken
-from holdtop.console.view.plan import VERBS, act_name, outcome_lines, step_line
-from holdtop.console.view.text import Span, line, wrapped
+from holdtop.console.messages import ActEnded, PlansMade, StepTaken
+from holdtop.console.view.plan import VERBS, Account, together
+from holdtop.console.view.text import wrapped
 from holdtop.console.widgets.dialog import Dialog
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Choice, TextPanel
-from holdtop.operator.values import Plan, Verb
+from holdtop.operator.values import Plan
 
 #: A terminal smaller than this cannot show whom an act would hit.
 LEAST = (40, 10)
@@ -42,7 +42,6 @@ class ActScreen(ModalScreen[None]):
     def __init__(
         self,
         look: Look,
-        verb: Verb,
         wish: Wish,
         operator: Operator,
         *,
@@ -54,8 +53,9 @@ class ActScreen(ModalScreen[None]):
         super().__init__()
         self._look, self._wish, self._operator = look, wish, operator
         self._read_only = read_only
-        self._plan: Plan | None = None
-        self._dialog = Dialog(look, VERBS[verb], wish.note, reasons, at)
+        self._plans: tuple[Plan, ...] = ()
+        self._account: Account | None = None
+        self._dialog = Dialog(look, VERBS[wish.verb], reasons, at)
         self.stage: Stage = "planning"
 
     def compose(self) -> ComposeResult:
@@ -63,40 +63,46 @@ class ActScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._dialog.say("looking at what this would do" + self._look.glyphs.ellipsis)
-        make_plan(self, self._wish.plan)
+        make_plans(self, self._wish.plans)
 
     def on_resize(self) -> None:
         self._dialog.call_after_refresh(self._dialog.draw)
 
-    def on_plan_made(self, message: PlanMade) -> None:
-        self._plan = message.plan
-        if message.plan is None:
-            said = f"already gone, nothing done: {message.refused}" if message.gone else message.refused
-            width = self.query_one("#plan", TextPanel).size.width
-            self._dialog.tell(wrapped(said, width, self._look.glyphs, "warning", indent=1))
+    def on_plans_made(self, message: PlansMade) -> None:
+        self._plans = message.plans
+        if not message.plans:
+            why = "; ".join(message.refused)
+            said = f"already gone, nothing done: {why}" if message.gone else why
+            self._dialog.tell(lambda width: wrapped(said, width, self._look.glyphs, "warning", indent=1))
             self._dialog.finish("nothing was done")
             self.stage = "over"
         else:
             self.stage = "asking"
-            self._dialog.show_plan(message.plan)
+            self._dialog.show_plan(together(message.plans), message.refused)
             self._dialog.say("a reason is required; Cancel is the default")
 
     def on_step_taken(self, message: StepTaken) -> None:
-        self._dialog.tell([step_line(message.step, self._look.glyphs)])
+        if self._account is not None:
+            self._account.add(message.step)
+            self._tell(self._account)
 
     def on_act_ended(self, message: ActEnded) -> None:
-        if message.outcome is None or self._plan is None:
-            self._end(message.failed)
+        if self._account is None:
             return
-        width = self.query_one("#plan", TextPanel).size.width
-        self._dialog.tell(outcome_lines(message.outcome, self._plan, width, self._look.glyphs))
-        self._end({0: "done", 7: "already gone, nothing done"}.get(message.outcome.status, "see above"))
+        self._account.end(message.plan, message.outcome, message.failed)
+        self._tell(self._account)
+        if self._account.over == len(self._plans):
+            self.stage = "over"
+            self._dialog.finish(self._account.words)
+
+    def _tell(self, account: Account) -> None:
+        self._dialog.tell(lambda width: account.lines(width, self._look.glyphs))
 
     def on_choice_chosen(self, message: Choice.Chosen) -> None:
         if message.choice.id == "cancel":
             self.action_close()
-        elif self.stage == "asking" and self._plan is not None:
-            self._go(self._plan)
+        elif self.stage == "asking":
+            self._go(together(self._plans))
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter in a field goes on to the next one; in the last one to Cancel, never to the act."""
@@ -123,6 +129,7 @@ class ActScreen(ModalScreen[None]):
             self._dialog.pick(number)
 
     def _go(self, plan: Plan) -> None:
+        """``plan``: what was shown."""
         reason = self._dialog.reason
         if self.size.width < LEAST[0] or self.size.height < LEAST[1]:
             self._dialog.say("the terminal is too small to show whom this would hit")
@@ -135,10 +142,7 @@ class ActScreen(ModalScreen[None]):
             self.set_focus(self.query_one("#typed"))  # digits go there now
         else:
             self.stage = "acting"
-            self._dialog.tell([line(Span(f" {act_name(plan)}: {reason}", "text", True)), line()])
+            self._account = Account(plan, reason)
+            self._tell(self._account)
             self._dialog.say("under way" + self._look.glyphs.ellipsis)
-            carry_out(self, self._operator, plan, reason, read_only=self._read_only())
-
-    def _end(self, words: str) -> None:
-        self.stage = "over"
-        self._dialog.finish(words)
+            carry_out(self, self._operator, self._plans, reason, read_only=self._read_only)

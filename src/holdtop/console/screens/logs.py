@@ -38,12 +38,17 @@ class Searching(Finding):
     def on_search_ended(self, message: SearchEnded) -> None:
         if message.why:
             self.say(message.why)
-            self.lines.end_search()
+            self.lines.marks.close()
             self.look_again()
 
     def action_again(self, direction: int) -> None:
-        if not self.lines.again(direction):
-            self.say("no line is marked: f finds a word")
+        if why := self.lines.again(direction):
+            self.say(why)
+
+    def came_back(self, file: str, why: str) -> None:
+        """A log was read back, or there is no more of it, and ``why``."""
+        if said := self.lines.came_back(file, why):
+            self.say(said)
 
     def action_level(self) -> None:
         names = list(LEVELS)
@@ -51,6 +56,9 @@ class Searching(Finding):
         self.look_again()
 
     def action_only(self) -> None:
+        if self._world.log_file:
+            self.say("this file names no tickets: choose the events of all holds first")
+            return
         if self._world.ticket is None and not self._world.only:
             self.say("no ticket is selected: choose one on the first page")
             return

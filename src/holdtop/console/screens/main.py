@@ -11,10 +11,14 @@ from holdtop.console.acting import wish
 from holdtop.console.board import Board
 from holdtop.console.feeds import Operator
 from holdtop.console.keys import Key, bindings, offered, tabs
-from holdtop.console.screens.act import ActScreen
+from holdtop.console.messages import PageOpened
+from holdtop.console.screens.act import LEAST, ActScreen
+from holdtop.console.screens.deed import DeedScreen
 from holdtop.console.screens.pages import Paged
+from holdtop.console.view.acts import Deed
 from holdtop.console.view.queue import SORTS
 from holdtop.console.view.subject import FlagKey, TicketKey, flag_key, ticket_key, tickets
+from holdtop.console.view.tree import Node
 from holdtop.console.widgets.lines import SourcePanel
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.rows import Rows
@@ -92,12 +96,32 @@ class MainScreen(Paged):
             self.say("nothing is wrong" if where == "worst" else "nobody holds, nobody waits")
 
     def action_fold(self) -> None:
-        node = self.board.processes.current
-        if self.board.queue.has_focus:
+        node, deed = self.board.processes.current, self.board.acts.current
+        if self._world.page == "audit":
+            self._open_deed(deed)
+        elif self.board.queue.has_focus:
             self.action_page("ticket")
         elif node is not None and node.children:
             self._world.folded ^= {node.process.pid}
             self.look_again()
+
+    def _open_deed(self, deed: Deed | None) -> None:
+        if deed is None or not self.board.acts.has_focus:
+            self.say("select an act first")
+            return
+        self.app.post_message(PageOpened("audit"))  # it is read again
+        self.app.push_screen(DeedScreen(self._look, self._world, deed))
+
+    def action_mark(self) -> None:
+        """Mark what the cursor is on, and go on to the next row."""
+        rows: Rows[Any] = self.board.processes if self.board.processes.has_focus else self.board.flags
+        row = rows.current if rows.has_focus else None
+        pids = [row.process.pid] if isinstance(row, Node) else row.pids if row else ()
+        if self._world.mark(pids):
+            rows.action_move(1)
+            self.look_again()
+        else:
+            self.say("mark: only survivors and strays can be marked, here or by their flags")
 
     def action_sort(self) -> None:
         names = list(SORTS)
@@ -117,17 +141,25 @@ class MainScreen(Paged):
         snapshot, world = self._world.snapshot, self._world
         if snapshot is None:
             return
+        if (why := self._no_act()) is not None:
+            self.say(why)
+            return
         node = self.board.processes.current if self.board.processes.has_focus else None
+        marked = tuple(pid for pid, _ in sorted(world.marked))
         try:
-            meant = wish(self._operator, snapshot, verb, world.subject, node, self._state_dir)
+            meant = wish(self._operator, snapshot, verb, world.subject, node, self._state_dir, marked)
         except HoldtopError as error:
             self.say(str(error))
             return
         look, operator, reasons = self._look, self._operator, self._reasons
+        asked = ActScreen(look, meant, operator, at=snapshot.at, reasons=reasons, read_only=lambda: world.read_only)
+        self.app.push_screen(asked)
 
-        def read_only() -> bool:
-            return world.read_only
-
-        self.app.push_screen(
-            ActScreen(look, verb, meant, operator, at=snapshot.at, reasons=reasons, read_only=read_only)
-        )
+    def _no_act(self) -> str | None:
+        """Why nothing can be done from here whatever is selected; the executor refuses as well."""
+        if self._world.read_only:
+            arm = next(key.shown for key in self._keys if key.action == "arm")
+            return f"read-only: nothing is ended, evicted or freed; {arm} arms the console"
+        if self.size.width < LEAST[0] or self.size.height < LEAST[1]:
+            return "too small to show whom this hits"
+        return None

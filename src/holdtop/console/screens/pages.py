@@ -69,7 +69,10 @@ class Paged(Searching):
     def action_unfilter(self) -> None:
         """What is in force goes first; where nothing is, the page does."""
         typing = any(field.display for field in self.query(Field))
-        if not (typing or self._world.wanted or self.lines.searches or self._world.page == "now"):
+        if self._world.marked and not typing:
+            self._world.marked = frozenset()
+            self.look_again()
+        elif not (typing or self._world.wanted or self.lines.marks.searches or self._world.page == "now"):
             self.action_page("now")
         else:
             super().action_unfilter()

@@ -14,6 +14,7 @@ from holdtop.console.view.when import coarse, seconds_until
 from holdtop.render import bytes_text, counted
 
 ROWS = 2
+READING = "reading the audit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def deeds(acts: Acts) -> list[Deed]:
 def act_rows(deed: Deed, now: str, width: int, glyphs: Glyphs, *, selected: bool) -> tuple[Line, Line]:
     meant, ended = deed.meant, deed.ended
     ago = seconds_until(now, _text(meant, "at"))
-    sign, role, word = _judged(deed, glyphs)
+    sign, role, word = judged(deed, glyphs)
     pids = [str(one.get("pid")) for one in meant.get("targets") or () if isinstance(one, dict)]
     about = " ".join(filter(None, (_text(meant, "resource"), _text(meant, "lane"), short_id(_text(meant, "ticket")))))
     named = about or (f"pid {', '.join(pids)}" if pids else _text(meant, "asked"))
@@ -68,7 +69,7 @@ def act_rows(deed: Deed, now: str, width: int, glyphs: Glyphs, *, selected: bool
     )
 
 
-def _judged(deed: Deed, glyphs: Glyphs) -> tuple[str, Role, str]:
+def judged(deed: Deed, glyphs: Glyphs) -> tuple[str, Role, str]:
     """Sign, role and word for how it ended."""
     if deed.ended is None:
         return glyphs.state["ending"], "warning", "no outcome yet:"
@@ -79,10 +80,10 @@ def _judged(deed: Deed, glyphs: Glyphs) -> tuple[str, Role, str]:
     return glyphs.severity["critical"], "critical", "incomplete:"
 
 
-def chain_words(acts: Acts | None) -> str:
-    """Whether the records are whole, as far as the chains can show."""
-    if acts is None:
-        return "reading the audit"
+def chain_words(acts: Acts | None, *, reading: bool = False) -> str:
+    """Whether the records are whole, as far as the chains can show; ``reading``: they are looked at again."""
+    if acts is None or reading:
+        return READING
     if acts.trouble:
         return f"cannot be read: {acts.trouble}"
     if acts.bad:

@@ -67,7 +67,10 @@ def fit_words(ticket: Ticket) -> str:
     fit = ticket.will_it_fit
     if fit is None:
         return "Will it fit? No history yet: no hold of its lane has said what it needed."
-    need = f"its lane has needed up to {bytes_text(fit.need_bytes)}"
+    size = bytes_text(fit.need_bytes)
+    need = f"its lane has needed up to {size}"
+    if fit.need_source == "level":
+        need = f"in its lane's holds up to {size} more were in use, others' perhaps among them"
     if fit.fits is None:
         return f"Will it fit? Unknown: {need}, and how much will be free is not known."
     room = f"{bytes_text(fit.headroom_bytes)} are free once the holder is gone"

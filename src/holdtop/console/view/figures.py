@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdtop.console.view.glyphs import Glyphs
@@ -13,14 +13,13 @@ from holdtop.render import GIB, duration_text
 
 #: A reading older than this many seconds is shown as stale.
 STALE_AFTER = 10.0
-_WORSE: Sequence[Role] = ("text", "warning", "critical")
 #: Snapshots of history that are kept: ten minutes at one a second.
 KEPT = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """How one reading is shown; ``warn`` and ``alarm`` are levels, 0 to 1 of the scale."""
+    """How one reading is shown; ``warn`` is a level, 0 to 1 of the scale. A figure alone is never critical."""
 
     label: str
     short: str
@@ -31,13 +30,12 @@ class Gauge:
     low: float = 0.0
     high: float | None = None
     warn: float | None = None
-    alarm: float | None = None
     #: Less is worse.
     falling: bool = False
 
 
 GAUGES = (
-    Gauge("GTT used", "GTT", "gtt_used_bytes", "bytes", "gtt_total_bytes", warn=0.85, alarm=0.95),
+    Gauge("GTT used", "GTT", "gtt_used_bytes", "bytes", "gtt_total_bytes", warn=0.85),
     Gauge(
         "MemAvailable",
         "Avail",
@@ -45,26 +43,25 @@ GAUGES = (
         "bytes",
         "mem_total_bytes",
         warn=0.1,
-        alarm=0.04,
         falling=True,
     ),
-    Gauge("Tctl", "Tctl", "tctl_celsius", "°C", low=20, high=110, warn=0.83, alarm=0.92),
+    Gauge("Tctl", "Tctl", "tctl_celsius", "°C", low=20, high=110, warn=0.83),
     Gauge("GPU busy", "GPU", "gpu_busy_percent", "%", high=100),
     Gauge("GPU power", "Power", "gpu_power_watts", "W"),
     Gauge("NPU busy", "NPU", "npu_busy_percent", "%", high=100),
-    Gauge("Mem pressure", "PSI", "memory_pressure_some_avg10_percent", "%", high=100, warn=0.1, alarm=0.4),
+    Gauge("Mem pressure", "PSI", "memory_pressure_some_avg10_percent", "%", high=100, warn=0.1),
 )
 
 
 #: What stands in a gauge's place on a box where another figure counts, or where there is none of that name.
-_VRAM = Gauge("VRAM used", "VRAM", "vram_used_bytes", "bytes", "vram_total_bytes", warn=0.85, alarm=0.95)
-_NO_TCTL = Gauge("GPU (no Tctl)", "GPUc", "gpu_celsius", "°C", low=20, high=110, warn=0.83, alarm=0.92)
+_VRAM = Gauge("VRAM used", "VRAM", "vram_used_bytes", "bytes", "vram_total_bytes", warn=0.85)
+_NO_TCTL = Gauge("GPU (no Tctl)", "GPUc", "gpu_celsius", "°C", low=20, high=110, warn=0.83)
 
 
 def gauges(snapshot: Snapshot) -> tuple[Gauge, ...]:
     """As many as ``GAUGES``: of the pool that counts, and of the GPU's temperature where Tctl is not known."""
     in_place: dict[str, Gauge] = {}
-    if snapshot.card and snapshot.card.pool == "vram":
+    if snapshot.pool == "vram":
         in_place["gtt_used_bytes"] = _VRAM
     tctl, gpu = (snapshot.readings.get(name, Reading()).value for name in ("tctl_celsius", "gpu_celsius"))
     if tctl is None and gpu is not None:
@@ -111,7 +108,7 @@ def figure(
     limit = readings.get(gauge.limit, Reading()).value if gauge.limit else gauge.high
     level = (reading.value - gauge.low) / (limit - gauge.low) if limit is not None and limit > gauge.low else None
     stop = (stops or {}).get(gauge.name)
-    role = max(_judge(gauge, level), _close(gauge, reading.value, stop), key=_WORSE.index)
+    role: Role = "warning" if _bad(gauge, level) or _close(gauge, reading.value, stop) else "text"
     age = None if reading.at is None else at - reading.at
     note = f"{duration_text(age)} old" if age is not None and age >= STALE_AFTER else ""
     limit_text = _amount(limit, gauge.unit, glyphs) if gauge.limit and limit is not None else ""
@@ -126,22 +123,17 @@ def _stop_text(gauge: Gauge, stop: float | None, glyphs: Glyphs) -> str:
     return f"floor {stop / GIB:g} GiB" if gauge.falling else f"ends at {_amount(stop, gauge.unit, glyphs)}"
 
 
-def _close(gauge: Gauge, value: float, stop: float | None) -> Role:
-    """How near the value is to where the hold ends itself: within 5 degrees, or a quarter of a floor."""
+def _close(gauge: Gauge, value: float, stop: float | None) -> bool:
+    """Whether the hold ends itself soon: within 5 degrees of its ceiling, or a quarter above its floor."""
     if stop is None:
-        return "text"
-    left = value - stop if gauge.falling else stop - value
-    margin = stop / 4 if gauge.falling else 5.0
-    return "critical" if left <= 0 else "warning" if left <= margin else "text"
+        return False
+    return value <= stop * 1.25 if gauge.falling else value >= stop - 5.0
 
 
-def _judge(gauge: Gauge, level: float | None) -> Role:
-    if level is None or gauge.warn is None or gauge.alarm is None:
-        return "text"
-    sign = -1 if gauge.falling else 1
-    if sign * level >= sign * gauge.alarm:
-        return "critical"
-    return "warning" if sign * level >= sign * gauge.warn else "text"
+def _bad(gauge: Gauge, level: float | None) -> bool:
+    if level is None or gauge.warn is None:
+        return False
+    return level <= gauge.warn if gauge.falling else level >= gauge.warn
 
 
 def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
@@ -154,7 +146,7 @@ def _amount(value: float, unit: str, glyphs: Glyphs) -> str:
 
 def other_pool(snapshot: Snapshot) -> str:
     """The pool that programs do not get, and that is never added to theirs; empty where it is not known."""
-    pool = "gtt" if snapshot.card and snapshot.card.pool == "vram" else "vram"
+    pool = "gtt" if snapshot.pool == "vram" else "vram"
     used, total = (snapshot.readings.get(f"{pool}_{of}_bytes", Reading()).value for of in ("used", "total"))
     if used is None or total is None:
         return ""

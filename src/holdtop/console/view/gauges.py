@@ -52,7 +52,7 @@ def gauge_lines(snapshot: Snapshot, history: History, width: int, height: int, g
     for gauge in gauges(snapshot):
         shown = figure(gauge, snapshot.readings, snapshot.at, glyphs, stops)
         head = _head(gauge, shown, width, rows == 1, glyphs)
-        role: Role = "accent" if shown.role in ("text", "muted") else shown.role
+        role: Role = "muted" if shown.role == "text" else shown.role  # calm, while nothing is wrong
         room = max(0, width - width_of(head) - 1) if rows == 1 else width - 4
         values = history.last(gauge.name, room)
         low, high = _scale(gauge, values, snapshot.readings)
@@ -119,7 +119,7 @@ def _block(
     low, high = _scale(gauge, values, snapshot.readings)
     drawn = graph(values, low, high, 1, glyphs)[0]
     rest = width - len(head) - cells(text) - 1 - len(drawn)
-    role: Role = "accent" if shown.role in ("text", "muted") else shown.role
+    role: Role = "muted" if shown.role == "text" else shown.role  # calm, while nothing is wrong
     return [
         Span(head, "muted" if shown.role in ("text", "muted") else shown.role),
         Span(text + " ", shown.role, shown.role not in ("muted",)),

@@ -35,6 +35,7 @@ class Glyphs:
     last_branch: str
     through: str
     folded: str
+    mark: str
 
     def clean(self, text: str, limit: int | None = None) -> str:
         return clean(text, limit, ascii_only=self.ascii)
@@ -63,7 +64,7 @@ UNICODE = Glyphs(
     state={
         "free": "○",
         "held": "●",
-        "ghost": "✖",
+        "ghost": "†",
         "ending": "◐",
         "unknown": "?",
         "waiting": "·",
@@ -78,6 +79,7 @@ UNICODE = Glyphs(
     last_branch="└─",
     through="│ ",
     folded="▸",
+    mark="◆",
 )
 
 ASCII = Glyphs(
@@ -94,7 +96,7 @@ ASCII = Glyphs(
     state={
         "free": "o",
         "held": "*",
-        "ghost": "X",
+        "ghost": "x",
         "ending": "%",
         "unknown": "?",
         "waiting": ".",
@@ -109,6 +111,7 @@ ASCII = Glyphs(
     last_branch="`-",
     through="| ",
     folded="+",
+    mark="@",
 )
 
 

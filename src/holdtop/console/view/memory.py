@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.severity import LEFTOVERS, flagged
 from holdtop.console.view.text import Line, Role, Span, line, width_of
 from holdtop.model.values import Reading, Snapshot
 from holdtop.render import bytes_text, counted, short_bytes
@@ -19,21 +20,22 @@ class Part(NamedTuple):
 
 
 def parts(snapshot: Snapshot) -> tuple[Part, ...]:
-    """The pool's parts in bytes, in the order in which they are drawn."""
+    """The pool's parts in bytes, in the order in which they are drawn: RAM, or VRAM where programs get that."""
     memory = snapshot.memory
-    total = _value(snapshot, "mem_total_bytes")
-    available = _value(snapshot, "mem_available_bytes")
     leftovers = _sum(memory.survivor_bytes, memory.stray_bytes)
     device = [memory.payload_bytes, leftovers, memory.shared_bytes, memory.unattributed_bytes]
+    in_vram = snapshot.pool == "vram"
+    total = _value(snapshot, "vram_total_bytes" if in_vram else "mem_total_bytes")
+    available = memory.headroom_bytes if in_vram else _value(snapshot, "mem_available_bytes")
     other = None
     if total is not None and available is not None:
         other = max(0, total - available - sum(count or 0 for count in device))
     return (
         Part("held", "held", memory.payload_bytes),
-        Part("strays & survivors", "leftover", leftovers),
+        Part("strays & survivors", flagged(snapshot, LEFTOVERS), leftovers),
         Part("shared", "info", memory.shared_bytes),
         Part("unattributed", "unattributed", memory.unattributed_bytes),
-        Part("other RAM", "other", other),
+        Part("other VRAM" if in_vram else "other RAM", "other", other),
         Part("available", "available", available),
     )
 
@@ -53,7 +55,7 @@ def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs, *,
 def _bar(shown: Sequence[tuple[str, Part]], width: int) -> Line:
     total = sum(part.size or 0 for _, part in shown)
     if total <= 0 or shown[-1][1].size is None:
-        return line(Span(" memory: unknown, as MemTotal or MemAvailable could not be read", "muted"))
+        return line(Span(" memory: unknown, as its total or what is available could not be read", "muted"))
     lengths = _shares([part.size or 0 for _, part in shown], max(1, width))
     spans = [Span(fill * length, part.role) for (fill, part), length in zip(shown, lengths, strict=True)]
     return line(Span(" "), *spans)
@@ -76,7 +78,13 @@ def headroom(snapshot: Snapshot) -> str:
     return f"one pool, headroom {bytes_text(snapshot.memory.headroom_bytes)}{closed}"
 
 
-_SHORT = {"strays & survivors": "strays", "unattributed": "nobody's", "other RAM": "other", "available": "avail"}
+_SHORT = {
+    "strays & survivors": "strays",
+    "unattributed": "nobody's",
+    "other RAM": "other",
+    "other VRAM": "other",
+    "available": "avail",
+}
 
 
 def _legend(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, width: int, named: bool) -> Line:

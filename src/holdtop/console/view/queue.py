@@ -7,19 +7,12 @@ from typing import Any
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.resources import who
+from holdtop.console.view.severity import STATES
 from holdtop.console.view.subject import Entry
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.model.values import Ticket
+from holdtop.model.values import Pool, Severity, Ticket
 from holdtop.render import bytes_text, short_bytes
-
-_STATE_ROLES: dict[str, Role] = {
-    "running": "held",
-    "paused": "warning",
-    "ending": "warning",
-    "waiting": "text",
-}
-
 
 #: From so many columns on a table shows all that it can.
 WIDE = 100
@@ -42,8 +35,12 @@ SORTS: dict[str, Callable[[Ticket], Any]] = {
     "position": lambda ticket: (ticket.resource, ticket.position),
     "age": lambda ticket: -(age(ticket) or 0.0),
     "lane": lambda ticket: (ticket.lane or "", ticket.position),
-    "memory": lambda ticket: -((ticket.payload.gtt_bytes or 0) if ticket.payload else 0),
+    "memory": lambda ticket: -_on_device(ticket),
 }
+
+
+def _on_device(ticket: Ticket) -> int:
+    return (ticket.payload.gtt_bytes or 0) + (ticket.payload.vram_bytes or 0) if ticket.payload else 0
 
 
 def entry_matches(entry: Entry, wanted: str) -> bool:
@@ -55,13 +52,13 @@ def matches(ticket: Ticket, wanted: str) -> bool:
     return any(wanted in word.casefold() for word in words)
 
 
-def queue_head(width: int, glyphs: Glyphs) -> Line:
+def queue_head(width: int, glyphs: Glyphs, pool: Pool = "gtt") -> Line:
     lane = glyphs.column("LANE", _lane_width(width))
     text = f"   {'#':>2} {'RES':<4}{lane} {'USER':<8}"
     text += (
-        f"{'STATE':<9}{'AGE':>6} {'LEFT':>7} {'GTT':>9} {'TICKET':<14} "
+        f"{'STATE':<9}{'AGE':>6} {'LEFT':>7} {pool.upper():>9} {'TICKET':<14} "
         if width >= WIDE
-        else (f"{'AGE':>6} {'LEFT':>6} {'GTT':>6} ")
+        else (f"{'AGE':>6} {'LEFT':>6} {pool.upper():>6} ")
     )
     return line(Span(glyphs.fit(text + "COMMAND", width), "muted"))
 
@@ -71,12 +68,18 @@ def _lane_width(width: int) -> int:
 
 
 def queue_row(
-    ticket: Ticket, now: str, width: int, glyphs: Glyphs, *, ghost: bool = False, selected: bool = False
+    ticket: Ticket,
+    now: str,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    pool: Pool = "gtt",
+    ghost: Severity | None = None,
+    selected: bool = False,
 ) -> Line:
-    """``ghost``: the ticket's token is there and its hold is dead."""
-    wide, role = width >= WIDE, "critical" if ghost else _STATE_ROLES[ticket.state]
+    """``ghost``: the ticket's token is there and its hold is dead, and how bad that is."""
+    wide, role = width >= WIDE, ghost or STATES[ticket.state]
     state = "ghost" if ghost else ticket.state
-    gtt = ticket.payload.gtt_bytes if ticket.payload else None
     left, left_role = _left(ticket, now)
     spans = [
         Span(f" {glyphs.state[state]} ", role),
@@ -87,9 +90,9 @@ def queue_row(
         *([Span(f"{state:<9}", role)] if wide else []),
         Span(f"{coarse(age(ticket), glyphs.dash):>6} "),
         Span(f"{left:>{7 if wide else 6}} ", left_role),
-        _gtt(gtt, wide, glyphs),
+        _held(ticket.payload.held(pool) if ticket.payload else None, wide, glyphs),
         *([Span(glyphs.column(short_id(ticket.id), 14) + " ", "muted")] if wide else []),
-        *_remark(ticket, state, wide, glyphs),
+        *_remark(ticket, state, role, wide, glyphs),
         Span(glyphs.clean(command_text(ticket.command), width), "muted"),
     ]
     return line(*spans, selected=selected)
@@ -107,17 +110,17 @@ def entry_row(entry: Entry, width: int, glyphs: Glyphs, *, selected: bool) -> Li
     )
 
 
-def _gtt(gtt: int | None, wide: bool, glyphs: Glyphs) -> Span:
-    text = f"{bytes_text(gtt, glyphs.dash):>9} " if wide else f"{short_bytes(gtt, glyphs.dash):>6} "
-    return Span(text, "held" if gtt else "muted")
+def _held(size: int | None, wide: bool, glyphs: Glyphs) -> Span:
+    text = f"{bytes_text(size, glyphs.dash):>9} " if wide else f"{short_bytes(size, glyphs.dash):>6} "
+    return Span(text, "held" if size else "muted")
 
 
-def _remark(ticket: Ticket, state: str, wide: bool, glyphs: Glyphs) -> list[Span]:
+def _remark(ticket: Ticket, state: str, role: Role, wide: bool, glyphs: Glyphs) -> list[Span]:
     """What must not be overlooked, before the command."""
     if ticket.being_ended_by is not None:
         return [Span(f"being ended by {glyphs.clean(ticket.being_ended_by, 16)} ", "warning", True)]
     if state in ("ghost", "paused", "ending") and not wide:
-        return [Span(f"{state} ", "critical" if state == "ghost" else "warning", True)]
+        return [Span(f"{state} ", role, True)]
     return []
 
 
@@ -127,4 +130,4 @@ def _left(ticket: Ticket, now: str) -> tuple[str, Role]:
         return "", "muted"
     left = seconds_until(ticket.deadline_at, now)
     over = left is not None and left < 0
-    return coarse(left, "?"), "critical" if over else "text"
+    return coarse(left, "?"), "warning" if over else "text"

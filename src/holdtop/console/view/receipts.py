@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import WIDE, short_id
-from holdtop.console.view.text import Line, Role, Span, line
+from holdtop.console.view.severity import verdict_role
+from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, parse, seconds_until
 from holdtop.model.values import Snapshot
 from holdtop.render import bytes_text, short_bytes
 
 Receipt = Mapping[str, object]
-_ROLES: dict[str, Role] = {"clean": "ok", "dirty": "critical", "settling": "warning"}
 
 
 def _receipts(snapshot: Snapshot) -> Iterator[Receipt]:
@@ -41,6 +41,28 @@ def of_lane(snapshot: Snapshot, resource: str, lane: str | None, most: int = 100
     return found[:most]
 
 
+def of_ticket(snapshot: Snapshot, ticket: str) -> Receipt | None:
+    """The receipt of one hold, if it is among the newest."""
+    return next((said for said in _receipts(snapshot) if said.get("ticket") == ticket), None)
+
+
+def summed_up(said: Receipt) -> str:
+    """One receipt as a sentence."""
+    memory = said.get("memory")
+    figures = memory if isinstance(memory, Mapping) else {}
+    parts = [
+        f"{_text(said, 'verdict') or 'unknown'}: {_text(said, 'reason') or 'no reason'}, at {_text(said, 'at')}",
+        f"held {coarse(held)}" if (held := _number(said.get("held_seconds"))) is not None else "",
+        f"status {said['status']}" if isinstance(said.get("status"), int) else "",
+        *(f"{name} {bytes_text(size)}" for name in ("before", "peak", "after") if (size := _size(figures, name))),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _size(memory: Mapping[str, object], name: str) -> float | None:
+    return _number(memory.get(f"{name}_bytes"))
+
+
 def summary(past: Sequence[Receipt]) -> str:
     """``7 holds, 5m to 40m, up to 38.0 GiB``."""
     if not past:
@@ -64,9 +86,9 @@ def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: b
     """``whose``: with resource and lane."""
     ago = seconds_until(now, _text(said, "at"))
     verdict = _text(said, "verdict") or "unknown"
-    role = _ROLES.get(verdict, "text")
+    role = verdict_role(verdict)
     lane = glyphs.column(_text(said, "lane") or glyphs.dash, 20 if width >= WIDE else 14)
-    mark = glyphs.fine if verdict == "clean" else glyphs.severity["critical" if verdict == "dirty" else "warning"]
+    mark = glyphs.fine if role == "ok" else glyphs.severity["info" if role == "info" else "warning"]
     return line(
         Span(f" {mark:<2}", role, True),
         Span(f"{coarse(ago, '?'):>6} ", "muted"),

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from holdtop.console.view.glyphs import Glyphs
+from holdtop.console.view.severity import STATES, ghosts, verdict_role
 from holdtop.console.view.text import Line, Role, Span, spread, width_of
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Resource, Snapshot, Ticket
 from holdtop.render import duration_text
 
-_ROLES: dict[str, Role] = {
-    "free": "ok",
-    "held": "held",
-    "ghost": "critical",
-    "ending": "warning",
-    "unknown": "warning",
-}
 #: Below this many seconds the countdown to a deadline is a warning.
 CLOSE = 60.0
 
 
 def resource_lines(snapshot: Snapshot, width: int, glyphs: Glyphs) -> list[Line]:
     name_width = max((len(resource.name) for resource in snapshot.resources), default=0)
-    return [_resource(resource, snapshot.taken_at, name_width, width, glyphs) for resource in snapshot.resources]
+    dead, now = ghosts(snapshot), snapshot.taken_at
+    return [
+        _resource(resource, dead.get(resource.name) or STATES[resource.state], now, name_width, width, glyphs)
+        for resource in snapshot.resources
+    ]
 
 
-def _resource(resource: Resource, now: str, name_width: int, width: int, glyphs: Glyphs) -> Line:
-    role = _ROLES[resource.state]
+def _resource(resource: Resource, role: Role, now: str, name_width: int, width: int, glyphs: Glyphs) -> Line:
     left = [
         Span(f" {resource.name:<{name_width}} ", "text", True),
         Span(f"{glyphs.state[resource.state]} {resource.state.upper():<7} ", role, True),
@@ -60,7 +57,7 @@ def _deadline(holder: Ticket, now: str, glyphs: Glyphs) -> Span:
         return Span(f" {glyphs.dot} no deadline", "muted")
     left = seconds_until(holder.deadline_at, now)
     if left is not None and left < 0:
-        return Span(f" {glyphs.dot} {glyphs.severity['warning']} {duration_text(-left)} over", "critical", True)
+        return Span(f" {glyphs.dot} {glyphs.severity['warning']} {duration_text(-left)} over", "warning", True)
     close = left is not None and left < CLOSE
     sign = f"{glyphs.severity['warning']} " if close else ""
     return Span(f" {glyphs.dot} {sign}{duration_text(left)} left", "warning" if close else "text", close)
@@ -81,8 +78,8 @@ def _last(resource: Resource, now: str, width: int, glyphs: Glyphs) -> list[Span
     since = seconds_until(now, at) if isinstance(at, str) else None
     ago = f" {coarse(since)} ago" if since is not None else ""
     said = f"last release {receipt.get('verdict', 'unknown')}{ago}, {receipt.get('lane', 'unknown lane')}"
-    clean = receipt.get("verdict") == "clean"
-    return [Span(glyphs.fit(said, width), "muted" if clean else "warning")]
+    role = verdict_role(receipt.get("verdict"))
+    return [Span(glyphs.fit(said, width), "muted" if role == "ok" else role)]
 
 
 def who(ticket: Ticket) -> str:

@@ -103,3 +103,12 @@ def processes(snapshot: Snapshot, subject: Subject | None) -> tuple[Process, ...
             return left
     ticket = find_ticket(snapshot, subject)
     return ticket.payload.processes if ticket is not None and ticket.payload is not None else ()
+
+
+def ghost_of(snapshot: Snapshot, subject: Subject | None) -> str | None:
+    """The resource whose ghost is meant: by its flag, or by the ticket that a dead hold has left in the token."""
+    if isinstance(subject, FlagKey):
+        return subject.resource if subject.kind == "ghost" else None
+    resource, ticket = find_resource(snapshot, subject), find_ticket(snapshot, subject)
+    ghost = resource is not None and resource.state == "ghost" and ticket is not None and ticket.position == 0
+    return resource.name if resource is not None and ghost else None

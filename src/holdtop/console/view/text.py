@@ -18,7 +18,6 @@ Role = Literal[
     "warning",
     "critical",
     "held",
-    "leftover",
     "unattributed",
     "other",
     "available",

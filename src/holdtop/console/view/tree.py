@@ -12,7 +12,7 @@ from holdtop.console.view.subject import Subject, find_entry, find_flag, find_re
 from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.ticket import particulars
 from holdtop.console.view.when import coarse, process_age
-from holdtop.model.values import Process, Snapshot, Ticket
+from holdtop.model.values import Pool, Process, Snapshot, Ticket
 from holdtop.render import bytes_text, counted, short_bytes
 
 
@@ -28,10 +28,11 @@ class Node:
     children: int
     cpu_percent: float | None
     rss_bytes: int | None
-    gtt_bytes: int | None
+    #: Of the device's pool.
+    device_bytes: int | None
 
 
-def nodes(members: Sequence[Process], folded: frozenset[int]) -> list[Node]:
+def nodes(members: Sequence[Process], folded: frozenset[int], pool: Pool = "gtt") -> list[Node]:
     """The rows, parents before children; a member whose parent is none of them is a root."""
     roots, below = _links(members)
     rows: list[Node] = []
@@ -41,7 +42,7 @@ def nodes(members: Sequence[Process], folded: frozenset[int]) -> list[Node]:
         children = below.get(process.pid, [])
         shut = process.pid in folded and bool(children)
         part = list(_subtree(process, below)) if shut else [process]
-        rows.append(_node(process, trail, part, len(children)))
+        rows.append(_node(process, trail, part, len(children), pool))
         if not shut:
             last = len(children) - 1
             stack += [(children[index], (*trail, index == last)) for index in range(last, -1, -1)]
@@ -76,10 +77,10 @@ def _subtree(process: Process, below: dict[int, list[Process]]) -> Iterator[Proc
         stack += below.get(part.pid, [])
 
 
-def _node(process: Process, trail: tuple[bool, ...], part: list[Process], children: int) -> Node:
+def _node(process: Process, trail: tuple[bool, ...], part: list[Process], children: int, pool: Pool) -> Node:
     cpu = [member.cpu_percent for member in part if member.cpu_percent is not None]
     rss = [member.rss_bytes for member in part if member.rss_bytes is not None]
-    gtt = [member.gtt_bytes for member in part if member.gtt_bytes is not None]
+    held = [size for member in part if (size := member.held(pool)) is not None]
     return Node(
         process,
         trail,
@@ -87,17 +88,19 @@ def _node(process: Process, trail: tuple[bool, ...], part: list[Process], childr
         children,
         sum(cpu) if cpu else None,
         sum(rss) if rss else None,
-        sum(gtt) if gtt else None,
+        sum(held) if held else None,
     )
 
 
-def tree_head(width: int, glyphs: Glyphs) -> Line:
+def tree_head(width: int, glyphs: Glyphs, pool: Pool = "gtt") -> Line:
     size = 9 if width >= WIDE else 6
-    text = f" {'PID':>7} {'USER':<7}{'S':<2}{'AGE':>5} {'CPU':>5} {'RSS':>{size}} {'GTT':>{size}} {'BY':<7} COMMAND"
+    text = (
+        f" {'PID':>7} {'USER':<7}{'S':<2}{'AGE':>5} {'CPU':>5} {'RSS':>{size}} {pool.upper():>{size}} {'BY':<7} COMMAND"
+    )
     return line(Span(glyphs.fit(text, width), "muted"))
 
 
-def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: bool, marked: bool = False) -> Line:
     process, wide = node.process, width >= WIDE
     size_text, size = (bytes_text, 9) if wide else (short_bytes, 6)
     user = process.user or ("?" if process.uid is None else str(process.uid))
@@ -106,13 +109,14 @@ def tree_row(node: Node, at: float, width: int, glyphs: Glyphs, *, selected: boo
     weak = process.found_by in ("marker", "device", "record")
     stuck = process.state in ("D", "Z")
     spans = [
-        Span(f" {process.pid:>7} "),
+        Span(glyphs.mark if marked else " ", "accent", True),
+        Span(f"{process.pid:>7} "),
         Span(glyphs.column(user, 6) + " ", "muted"),
-        Span(glyphs.column(process.state, 1) + " ", "critical" if stuck else "text", stuck),
+        Span(glyphs.column(process.state, 1) + " ", "warning" if stuck else "text", stuck),
         Span(f"{coarse(process_age(process.start_ticks, at)):>5} {cpu:>5} "),
         Span(f"{size_text(node.rss_bytes, glyphs.dash):>{size}} "),
-        Span(f"{size_text(node.gtt_bytes, closed):>{size}} ", "held" if node.gtt_bytes else "muted"),
-        Span(f"{process.found_by:<7} ", "warning" if weak else "muted"),
+        Span(f"{size_text(node.device_bytes, closed):>{size}} ", "held" if node.device_bytes else "muted"),
+        Span(f"{process.found_by:<7} ", "info" if weak else "muted"),
         Span(_branches(node, glyphs), "muted"),
         Span(_fold_mark(node, glyphs), "accent", True),
         Span(glyphs.clean(process.name, 32), "text", True),
@@ -145,7 +149,8 @@ def tree_detail(snapshot: Snapshot, subject: Subject | None) -> str:
     if ticket is not None and ticket.payload is not None:
         payload = ticket.payload
         source = " as the hold says" if payload.source == "record" else ""
-        sums = f"RSS {bytes_text(payload.rss_bytes)}, GTT {bytes_text(payload.gtt_bytes)}"
+        held = f"{snapshot.pool.upper()} {bytes_text(payload.held(snapshot.pool))}"
+        sums = f"RSS {bytes_text(payload.rss_bytes)}, {held}"
         number = counted(payload.process_count, "process", "processes")
         return f"{ticket.lane or ''} {short_id(ticket.id)}: {number}, {sums}{source}"
     if flag is not None and members:

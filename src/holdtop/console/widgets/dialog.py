@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -21,13 +21,14 @@ TIGHT = 16
 class Dialog(Vertical):
     """The parts of the dialog; the screen decides what they say."""
 
-    def __init__(self, look: Look, name: str, note: str, reasons: Sequence[str], at: float) -> None:
-        """``note``: what the title says beside the plan. ``at``: instant of the snapshot, for ages."""
+    def __init__(self, look: Look, name: str, reasons: Sequence[str], at: float) -> None:
+        """``at``: instant of the snapshot, for ages."""
         super().__init__(id="dialog")
-        self._look, self._verb, self._note, self._reasons, self._at = look, name, note, reasons, at
+        self._look, self._verb, self._reasons, self._at = look, name, reasons, at
         self._plan: Plan | None = None
-        #: Progress and result, once the act has begun.
-        self._told: list[Line] = []
+        self._refused: Sequence[str] = ()
+        #: Progress and result for a width, once the act has begun.
+        self._told: Callable[[int], Sequence[Line]] | None = None
         self._said = ""
         self._over = False
         self.set_class(look.glyphs.ascii, "-ascii")
@@ -67,21 +68,23 @@ class Dialog(Vertical):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """What is said of the reason is what will be recorded."""
-        if message.input.id == "reason" and self._plan is not None and not self._told and message.value.strip():
+        if message.input.id == "reason" and self._plan is not None and self._told is None and message.value.strip():
             self.say(f"reason: {message.value.strip()}; Cancel is the default")
 
-    def show_plan(self, plan: Plan) -> None:
-        self._plan = plan
+    def show_plan(self, plan: Plan, refused: Sequence[str]) -> None:
+        """``refused``: why others are left out."""
+        self._plan, self._refused = plan, refused
         typed = self.query_one("#typed", Field)
         typed.display = plan.needs_typing
         typed.placeholder = f"type {self._look.glyphs.clean(plan.typed, 60)} to confirm"
         self.query_one("#go", Choice).rename(act_name(plan))
         self.call_after_refresh(self.draw)
 
-    def tell(self, lines: Sequence[Line]) -> None:
-        """Add to progress and result, which take the plan's place."""
-        self._told += lines
-        self.query_one("#plan", TextPanel).show(self._told, end=True)
+    def tell(self, told: Callable[[int], Sequence[Line]]) -> None:
+        """Progress and result for a width: they take the plan's place."""
+        self._told = told
+        panel = self.query_one("#plan", TextPanel)
+        panel.show(told(panel.size.width), end=True)
         self._fit()
 
     def say(self, words: str) -> None:
@@ -107,14 +110,17 @@ class Dialog(Vertical):
         """Everything anew for the present width."""
         glyphs, width = self._look.glyphs, self.size.width
         name = heading(self._plan, glyphs) if self._plan else self._verb
-        self.query_one("#heading", TextPanel).show([title(name, self._note, width, glyphs, focused=True)])
+        self.query_one("#heading", TextPanel).show([title(name, "", width, glyphs, focused=True)])
         reasons = self.query_one("#reasons", TextPanel)
         rows = reason_lines(self._reasons, self.reason, width, glyphs)
         reasons.styles.height = len(rows)
         reasons.display = not self.tight and not self._over
         reasons.show(rows)
-        if self._plan is not None and not self._told:
-            self.query_one("#plan", TextPanel).show(plan_lines(self._plan, self._at, width, glyphs))
+        plan = self.query_one("#plan", TextPanel)
+        if self._told is not None:
+            plan.show(self._told(width), end=True)
+        elif self._plan is not None:
+            plan.show(plan_lines(self._plan, self._refused, self._at, width, glyphs))
         self.say(self._said)
 
     @property
@@ -127,5 +133,5 @@ class Dialog(Vertical):
         plan = self.query_one("#plan", TextPanel)
         others = [child.styles.height for child in self.children if child.display and child is not plan]
         room = self.app.size.height * 9 // 10 - 2 - sum(int(height.value) for height in others if height is not None)
-        least = plan.size.height if self._told else 0
+        least = plan.size.height if self._told is not None else 0
         plan.styles.height = max(1, min(room, max(least, plan.length + 1)))

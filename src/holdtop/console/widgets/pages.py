@@ -143,7 +143,7 @@ class ActsPanel(Rows[Deed]):
         return act_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
 
     def detail(self) -> str:
-        return chain_words(self.world.acts)
+        return chain_words(self.world.acts, reading=self.world.reading_acts)
 
     def head(self) -> Line | None:
         return chain_line(self.world.acts, self.look.glyphs)
@@ -180,12 +180,12 @@ class RunnerPanel(Rows[Runner]):
         return [part for said in words for part in wrapped(said, self.size.width, self.look.glyphs)]
 
 
-def behind(look: Look, world: World) -> tuple[Rows[Any], ...]:
+def behind(look: Look, world: World, acts: ActsPanel) -> tuple[Rows[Any], ...]:
     """The lists of the pages behind the first one, in the order of Tab."""
     return (
         PastPanel(look, world, id="past"),
         OwnPanel(look, world, id="own"),
-        ActsPanel(look, world),
+        acts,
         ReceiptPanel(look, world, id="receipts"),
         RunnerPanel(look, world),
     )

@@ -21,6 +21,7 @@ from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.widgets.rows import Rows
 from holdtop.console.world import World
 from holdtop.model.values import Flag, Snapshot, Ticket
+from holdtop.render import counted
 
 
 class Shown(Panel):
@@ -93,8 +94,9 @@ class QueuePanel(Rows[Ticket | Entry]):
         chosen = selected and self.key_of(item) == self.world.subject
         if isinstance(item, Entry):
             return (entry_row(item, width, self.look.glyphs, selected=chosen),)
-        ghost = item.position == 0 and item.resource in self.world.ghosts()
-        return (queue_row(item, now, width, self.look.glyphs, ghost=ghost, selected=chosen),)
+        ghost = self.world.ghosts().get(item.resource) if item.position == 0 else None
+        pool = self.world.pool
+        return (queue_row(item, now, width, self.look.glyphs, pool=pool, ghost=ghost, selected=chosen),)
 
     def detail(self) -> str:
         resources = self.world.snapshot.resources if self.world.snapshot else ()
@@ -103,7 +105,7 @@ class QueuePanel(Rows[Ticket | Entry]):
         return f"{waiting or 'nobody'} waiting{sort}{_filtered(self.world)}"
 
     def head(self) -> Line | None:
-        return queue_head(self.size.width, self.look.glyphs) if self.items else None
+        return queue_head(self.size.width, self.look.glyphs, self.world.pool) if self.items else None
 
     def empty(self) -> Sequence[Line]:
         words = "No ticket matches the filter." if self.world.wanted else "Nobody holds, nobody waits."
@@ -125,14 +127,15 @@ class TreePanel(Rows[Node]):
 
     def draw(self, item: Node, width: int, selected: bool) -> Sequence[Line]:
         at = self.world.snapshot.at if self.world.snapshot else 0.0
-        return (tree_row(item, at, width, self.look.glyphs, selected=selected and self.has_focus),)
+        marked, chosen = self.world.marks([item.process.pid]), selected and self.has_focus
+        return (tree_row(item, at, width, self.look.glyphs, selected=chosen, marked=marked),)
 
     def detail(self) -> str:
         snapshot = self.world.snapshot
         return tree_detail(snapshot, self.world.subject) if snapshot else ""
 
     def head(self) -> Line | None:
-        return tree_head(self.size.width, self.look.glyphs) if self.items else None
+        return tree_head(self.size.width, self.look.glyphs, self.world.pool) if self.items else None
 
     def empty(self) -> Sequence[Line]:
         if self.world.snapshot is None:
@@ -164,9 +167,12 @@ class FlagPanel(Rows[Flag]):
     def draw(self, item: Flag, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
         chosen = selected and self.key_of(item) == self.world.subject
-        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen)
+        marked = self.world.marks(item.pids)
+        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen, marked=marked)
 
     def detail(self) -> str:
+        if marked := self.world.marked:
+            return f"{counted(len(marked), 'process', 'processes')} marked, {self._keys['kill']} ends all of them"
         return "worst first" if self.items else ""
 
     def empty(self) -> Sequence[Line]:
@@ -201,17 +207,17 @@ class EventPanel(Rows[LogLine]):
     def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
         """Those that are shown. A subclass narrows them first."""
         world = self.world
-        return [line for line in lines if not world.wanted or matches(line, world.lane_of(line), world.wanted)]
+        return [line for line in lines if not world.wanted or matches(line, world.kept.lane_of(line), world.wanted)]
 
     def see(self) -> None:
-        self.show(self.chosen(self.world.lines()))
+        self.show(self.chosen(self.world.kept.lines()))
 
     def draw(self, item: LogLine, width: int, selected: bool) -> Sequence[Line]:
         return self.row(item, width, selected)
 
     def row(self, item: LogLine, width: int, selected: bool, *, found: bool = False, shift: int = 0) -> Sequence[Line]:
         marked = selected and self.has_focus and not self._following
-        lane, glyphs = self.world.lane_of(item), self.look.glyphs
+        lane, glyphs = self.world.kept.lane_of(item), self.look.glyphs
         return (log_row(item, lane, width, glyphs, selected=marked, found=found, shift=shift),)
 
     def detail(self) -> str:

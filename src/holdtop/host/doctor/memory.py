@@ -58,7 +58,7 @@ def _limits(case: Case, card: Device) -> Iterator[Said]:
         what = f"GTT has {bytes_text(gtt)}, and the kernel (ttm.pages_limit) lets it have {bytes_text(limit)}"
         yield Finding("ttm-limit", what, "allocations fail that should fit", _boot_with(gtt))
     if ram is not None and gtt > ram:
-        what = f"GTT has {bytes_text(gtt)}, and the machine {bytes_text(ram)} (MemTotal)"
+        what = f"GTT has {bytes_text(gtt)}, {bytes_text(gtt - ram)} more than the machine (MemTotal)"
         why = "a program that believes the total takes all RAM, and the kernel kills others for it"
         yield Finding("gtt-beyond-ram", what, why, _boot_with(int(ram * (1 - _LEFT))))
 
