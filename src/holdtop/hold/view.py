@@ -41,7 +41,8 @@ class TicketFile:
     uid: int
     #: Somebody holds the life lock. ``None`` when it could not be probed.
     locked: bool | None
-    #: The identity (pid, start, boot) names a living process. ``None`` when it cannot be known from here.
+    #: The identity (pid, start, boot) names a living process. ``None`` when it cannot be known from here, or was not
+    #: asked: in a view, of a ticket with its life lock.
     identity_alive: bool | None
 
     @property
