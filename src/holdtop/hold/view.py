@@ -129,6 +129,8 @@ class Record:
     #: The ticket's, as in its file, which somebody may have removed.
     lines: str = ""
     keeper_start_ticks: int | None = None
+    #: Path of the file to which its payload's output goes, where it was asked for.
+    log: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
