@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from holdtop.errors import HoldtopError, UsageError
-from holdtop.host.runner import directives, quoting, sizes
+from holdtop.host.runner import directives, sizes
 from holdtop.host.runner.recall import plain, recall
 from holdtop.host.runner.settings import PREFIX, Settings
 from holdtop.model.flags_setup import DOWN
@@ -77,20 +77,21 @@ def _names(units: tuple[str, ...], records: str) -> list[str]:
         for name in names
         if name.startswith(first) and name.endswith(last)
     }
-    return sorted(filter(_is_ours, found))
+    return sorted(found)
 
 
-def _is_ours(name: str) -> bool:
+def _is_ours(name: str, own: tuple[str, str] | None) -> bool:
+    """Of other names, and of root's own manager, no runner can be."""
     try:
-        quoting.check_unit_name(name)
+        plain(name, own)
     except UsageError:
         return False
     return True
 
 
-def _of_manager(owner: pwd.struct_passwd | None, names: list[str]) -> Iterator[Found]:
+def _of_manager(owner: pwd.struct_passwd | None, named: list[str]) -> Iterator[Found]:
     manager, own = (owner.pw_name, (owner.pw_name, owner.pw_dir)) if owner else ("system", None)
-    if not names:
+    if not (names := [name for name in named if _is_ours(name, own)]):
         return
     if owner is not None and owner.pw_uid != os.geteuid():
         yield from _unseen(manager, own, names, f"the service manager of {manager} answers that account alone")
