@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -69,15 +69,12 @@ def installed() -> Iterator[Found]:
 
 def _names(units: tuple[str, ...], records: str) -> list[str]:
     """By their units and by their records: each may be there without the other."""
-    ends = ((PREFIX, ".service", [name for directory in units for name in listing(directory)]),
-            ("runner-", ".json", listing(records)))  # fmt: skip
-    found = {
-        name[len(first) : -len(last)]
-        for first, last, names in ends
-        for name in names
-        if name.startswith(first) and name.endswith(last)
-    }
-    return sorted(found)
+    files = (name for directory in units for name in listing(directory))
+    return sorted(_between(PREFIX, ".service", files) | _between("runner-", ".json", listing(records)))
+
+
+def _between(first: str, last: str, names: Iterable[str]) -> set[str]:
+    return {name[len(first) : -len(last)] for name in names if name.startswith(first) and name.endswith(last)}
 
 
 def _is_ours(name: str, own: tuple[str, str] | None) -> bool:
