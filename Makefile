@@ -11,7 +11,7 @@ COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --
 	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	--build-deps-for editable
 
-.PHONY: help console check format-check lint types contracts test check-long bench scan orphans model chaos format lock clean
+.PHONY: help console check format-check lint types contracts test check-long bench scan recorder orphans model chaos format lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -42,7 +42,8 @@ contracts: $(VENV)/.test
 test: $(VENV)/.test  ## the tests alone
 	@$(BIN)/pytest -m "not long" -n $(JOBS)
 
-check-long: system $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
+check-long: $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
+	@scripts/system-packages long
 	@BIN=$(BIN) scripts/check-long
 
 bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, and the console's cost, into bench/results/
@@ -51,6 +52,9 @@ bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, and the c
 
 scan: $(VENV)/.test  ## a look at all descriptors of 1,000 processes, beside C programs, into bench/results/
 	@$(BIN)/python -m bench.scan
+
+recorder: $(VENV)/.test  ## what the flight recorder costs on a busy demo box, into bench/results/
+	@$(BIN)/python -m bench.recorder
 
 orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, into bench/results/
 	@$(BIN)/python -m bench.orphans

@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,8 @@ from textual.pilot import Pilot
 from holdtop import config, operator
 from holdtop.console import themes
 from holdtop.console.app import Console, Setup
-from holdtop.console.keys import markdown, table
+from holdtop.console.keys import KEYS, Key, markdown, table
+from holdtop.console.replaying.keys import TIME_KEYS
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.view.glyphs import UNICODE
 from holdtop.demo.sandbox import sandbox
@@ -131,10 +132,10 @@ def fonts_of_the_reader(svg: str) -> str:
     return re.sub(r"terminal-\d+", "terminal", svg)
 
 
-def write_keys(page: Path) -> None:
+def write_keys(page: Path, keys: Sequence[Key]) -> None:
     before, rest = page.read_text().split(KEYS_BEGIN)
     after = rest.split(KEYS_END)[1]
-    page.write_text(before + KEYS_BEGIN + markdown() + KEYS_END + after)
+    page.write_text(before + KEYS_BEGIN + markdown(keys) + KEYS_END + after)
 
 
 def to_png(svg: Path, png: Path) -> None:
@@ -150,7 +151,8 @@ def main() -> None:
     parser.add_argument("--png", type=Path, help="also write PNGs to this directory")
     parser.add_argument("--warm", type=float, default=60.0, help="seconds of history in the graphs (default 60)")
     given = parser.parse_args()
-    write_keys(DOCS / "console.md")
+    write_keys(DOCS / "console.md", KEYS)
+    write_keys(DOCS / "recording.md", TIME_KEYS)
     with sandbox(PLACE) as box:
         os.environ.update(box.told["environ"])
         drawn = asyncio.run(pictures(box.told["state_dir"], given.warm))

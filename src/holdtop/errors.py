@@ -7,6 +7,7 @@
     ├── ConfigError         (2)   a configuration file is wrong; names the file and the key
     ├── RefusedError        (6)   an act is refused, with the reason
     ├── GoneError           (7)   what was to be acted on is already gone
+    ├── RecordingError      (1)   a recording cannot be read, or is damaged; says up to where it is good
     ├── UnseenError         (8)   what was asked for cannot be seen or shown here; says why
     └── HoldError         (125)   the hold itself failed
         ├── PlaceError            the state cannot be resolved, reached or trusted; names the path
@@ -54,6 +55,10 @@ class GoneError(HoldtopError):
     """The target of an act is already gone; nothing was done."""
 
     status = 7
+
+
+class RecordingError(HoldtopError):
+    """A recording cannot be opened or kept, or is damaged: the text says where, and up to when it is good."""
 
 
 class UnseenError(HoldtopError):

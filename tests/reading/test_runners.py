@@ -16,8 +16,9 @@ from holdtop.hold.view import QueueView
 from holdtop.model.build import build
 from holdtop.model.raw import Look, Runners
 from holdtop.model.schema import to_mapping
+from holdtop.model.standing import Standing
 from holdtop.model.values import Finding, Runner, Snapshot
-from holdtop.watch.notices import Standing, Unseen, looked_at
+from holdtop.watch.looked import Unseen, looked_at
 from tests.reading import views
 from tests.reading.views import at, raw
 

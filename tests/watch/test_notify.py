@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 
 from holdtop.errors import UsageError
+from holdtop.model.standing import Notice
 from holdtop.model.values import Flag
 from holdtop.watch import notify
-from holdtop.watch.notices import Notice
 from holdtop.watch.notify import Target
 from tests.hold.lanes import HOLDTOP, NAP, sleepers, until
 from tests.watch.test_watch import ghost

@@ -16,8 +16,8 @@ import pytest
 
 from holdtop.hold import journal
 from holdtop.model.build import build
+from holdtop.model.standing import LONG, Notice, Standing
 from holdtop.model.values import Flag
-from holdtop.watch.notices import LONG, Notice, Standing
 from holdtop.watch.told import to_journal
 from tests.hold.lanes import HOLDTOP, NAP, Box, kill_both, until
 from tests.reading import views

@@ -28,13 +28,16 @@ def run(args: argparse.Namespace) -> int:
 
     from holdtop import operator
     from holdtop.cli.acts import seen
+    from holdtop.cli.earlier import Earlier
     from holdtop.console.start import start
     from holdtop.sampler import Sampler
+
+    earlier = Earlier()
 
     def feed(on_snapshot: Callable[[Snapshot], None]) -> Sampler:
         return Sampler(
             refresh=settings.refresh,
-            on_snapshot=on_snapshot,
+            on_snapshot=earlier.on_the_way(on_snapshot),
             state_dir=args.state_dir,
             resources=resources,
             setup=looking.setup(args.state_dir),
@@ -47,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         read_only=args.read_only,
         state_dir=args.state_dir,
         acts=lambda: seen(resources, args.state_dir),
+        tape=earlier.tape,
     )
 
 

@@ -20,11 +20,14 @@ from holdtop.errors import HoldtopError, UsageError
 from holdtop.hold import journal
 from holdtop.host.runner.quoting import check_path, word
 from holdtop.model.schema import to_mapping
+from holdtop.model.standing import LONG, Standing
 from holdtop.model.values import Snapshot
+from holdtop.recorder import places
+from holdtop.recorder.recorder import Recorder
 from holdtop.render import clean
 from holdtop.sampler import Sampler, look_once
+from holdtop.watch.looked import Unseen, looked_at
 from holdtop.watch.metrics import PORT, Metrics, address, serve
-from holdtop.watch.notices import LONG, Standing, Unseen, looked_at
 from holdtop.watch.notify import Target
 from holdtop.watch.reap import Reaper
 from holdtop.watch.told import to_journal, to_manager
@@ -85,6 +88,7 @@ class Hearers:
     targets: tuple[Target, ...] = ()
     metrics: Metrics | None = None
     reaper: Reaper | None = None
+    recorder: Recorder | None = None
 
 
 @contextlib.contextmanager
@@ -101,7 +105,11 @@ def _told(args: argparse.Namespace) -> Iterator[Hearers]:
         reaper = None if args.reap == "off" else Reaper(args.reap, args.state_dir, _say)
         if reaper:
             over.callback(reaper.close, LAST_ACT)
-        yield Hearers(targets, metrics, reaper)
+        kept = places.kept()
+        recorder = Recorder(kept, _say) if kept else None
+        if recorder:
+            over.callback(recorder.close)
+        yield Hearers(targets, metrics, reaper, recorder)
 
 
 def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
@@ -126,6 +134,8 @@ def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
             _say(line)
         if hearers.reaper:
             hearers.reaper.look(snapshot)
+        if hearers.recorder:
+            hearers.recorder.take(snapshot)
         to_manager(*(["READY=1"] if first else []), "WATCHDOG=1", f"STATUS={looked_at(snapshot)}")
         first = False
 

@@ -13,11 +13,12 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from holdtop.console.fed import Fed
 from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, bindings
 from holdtop.console.messages import ThemesChanged, tell
 from holdtop.console.paint import Painter
+from holdtop.console.replaying.moments import Tape
+from holdtop.console.replaying.travel import Travels
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.screens.help import HelpScreen
 from holdtop.console.screens.main import MainScreen
@@ -43,6 +44,10 @@ class Setup:
     logs: tuple[str, ...]
     #: Reads the audits; may block.
     acts: Callable[[], Acts] = Acts
+    #: Opens what was recorded of this box; may block.
+    tape: Callable[[], Tape] | None = None
+    #: Those of a recording.
+    time_keys: tuple[Key, ...] = ()
     troubles: tuple[str, ...] = ()
     read_only: bool = False
     colorless: bool = False
@@ -71,7 +76,7 @@ class Gate(LineFilter):
         return (char.isprintable() or char == "\u3000") and (char.isascii() or not self._ascii)
 
 
-class Console(Fed):
+class Console(Travels):
     """Screens come and go; the world stays here."""
 
     CSS_PATH = "console.tcss"
@@ -83,6 +88,7 @@ class Console(Fed):
         world = World(read_only=setup.read_only, troubles=setup.troubles, logs=setup.logs)
         super().__init__(world, setup.feed, setup.acts, colorless=setup.colorless)
         self._setup = setup
+        self.open_tape, self.time_keys = setup.tape, setup.time_keys
         # A served app has no authentication: whoever reaches the port would act.
         world.read_only |= self.is_web
         self.look = Look(Painter(setup.themes[setup.theme], setup.glyphs, colorless=setup.colorless))
@@ -149,6 +155,8 @@ class Console(Fed):
         self._main().say(f"theme {name}: {self._themes[name].description}")
 
     def action_arm(self) -> None:
+        if self.screen is not self._main():
+            return  # a recording may lie on it, which nobody can act on
         self.world.read_only = self.is_web or not self.world.read_only
         self._main().look_again()
         self._main().say(

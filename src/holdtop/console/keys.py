@@ -53,6 +53,10 @@ _SPOKEN = {
     "tab": "Tab",
     "shift+tab": "Shift+Tab",
     "escape": "Esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "ctrl+p": "Ctrl+P",
     "ctrl+c": "Ctrl+C",
     "ctrl+q": "Ctrl+Q",
@@ -165,6 +169,7 @@ KEYS = (
         "level", "w", "screen.level", "Level", "Show all lines, only warnings and errors, only errors", "Logs", 3, _LOGS
     ),
     Key("only", "o", "screen.only", "Only it", "Show only what the selected ticket's hold said", "Logs", 4, _LOGS),
+    Key("travel", "left_square_bracket", "app.travel", "Back", "Back in time: what was recorded of this box", "Other"),
     Key("theme", "t", "app.next_theme", "Theme", "The next theme", "Other", 9),
     Key(
         "copy", "y", "screen.copy", "Copy id", "Copy the id of what is selected to the clipboard", "Other", None, _TREES
@@ -188,15 +193,15 @@ def tabs(keys: Sequence[Key]) -> list[tuple[str, str, str]]:
     return [(page, by_action[OPENS[page]].shown, by_action[OPENS[page]].label) for page in PAGES]
 
 
-def table(remapped: Mapping[str, str]) -> tuple[Key, ...]:
+def table(remapped: Mapping[str, str], every: Sequence[Key] = KEYS) -> tuple[Key, ...]:
     """The keys, remapped. Raises ``ConfigError`` for an unknown action or a key that two acts share."""
-    known = [key.action for key in KEYS]
+    known = [key.action for key in every]
     for action in remapped:
         if action not in known:
             near = difflib.get_close_matches(action, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; actions are {', '.join(known)}"
             raise ConfigError(f"configuration: keys.{action} is no action of the console{hint}")
-    keys = tuple(replace(key, keys=remapped.get(key.action, key.keys)) for key in KEYS)
+    keys = tuple(replace(key, keys=remapped.get(key.action, key.keys)) for key in every)
     taken: dict[str, str] = {}
     for key in keys:
         for name in key.keys.split(","):
@@ -207,16 +212,16 @@ def table(remapped: Mapping[str, str]) -> tuple[Key, ...]:
     return keys
 
 
-def bindings(scope: str) -> list[BindingType]:
+def bindings(scope: str, keys: Sequence[Key] | None = None) -> list[BindingType]:
     """The bindings of the ``app`` or the ``screen``; the configuration remaps them by their ids."""
     return [
         Binding(key.keys, key.call, key.label, show=False, id=key.action, tooltip=key.help)
-        for key in KEYS
+        for key in (KEYS if keys is None else keys)
         if key.call.startswith(f"{scope}.")
     ]
 
 
-def markdown(keys: tuple[Key, ...] = KEYS) -> str:
+def markdown(keys: Sequence[Key] = KEYS) -> str:
     """The table for the documentation."""
     rows = ["| key | what it does |", "|---|---|"]
     for key in keys:

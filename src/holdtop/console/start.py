@@ -5,16 +5,22 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from holdtop.config import Config
 from holdtop.console import themes
 from holdtop.console.app import Console, Setup
 from holdtop.console.feeds import Acts, FeedMaker, Operator
-from holdtop.console.keys import table
+from holdtop.console.keys import Key, table
+from holdtop.console.replaying.app import Replay, Still
+from holdtop.console.replaying.keys import live_only, replay_table
+from holdtop.console.replaying.moments import Tape
+from holdtop.console.replaying.player import Player
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
 from holdtop.errors import UsageError
+from holdtop.operator import recorded
 from holdtop.operator.record import interrupt_all
 
 
@@ -26,26 +32,42 @@ def start(
     read_only: bool,
     state_dir: str | None,
     acts: Callable[[], Acts] = Acts,
+    tape: Callable[[], Tape] | None = None,
 ) -> int:
-    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it. ``acts`` reads audits."""
+    """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it.
+
+    ``acts`` reads the audits, ``tape`` opens what was recorded of this box; both may block.
+    """
+    setup = made(config, feed, operator, table(live_only(config.keys)))
+    given = replace(setup, acts=acts, read_only=read_only, state_dir=state_dir, tape=tape)
+    return run(Console(replace(given, time_keys=replay_table(config.keys))))
+
+
+def replay(config: Config, tape: Tape, troubles: Sequence[str]) -> int:
+    """The same screens on a recording. ``troubles``: what of it is damaged."""
+    setup = made(config, lambda _: Still(), recorded, replay_table(config.keys))
+    return run(Replay(replace(setup, troubles=(*troubles, *setup.troubles), logs=()), Player(tape)))
+
+
+def made(config: Config, feed: FeedMaker, operator: Operator, keys: tuple[Key, ...]) -> Setup:
+    """All that the console is given, by the configuration and the terminal. Raises ``UsageError``."""
     loaded = themes.load()
-    setup = Setup(
+    return Setup(
         feed=feed,
         operator=operator,
-        keys=table(config.keys),
+        keys=keys,
         remapped=dict(config.keys),
         themes=loaded.loaded,
         theme=_theme(config.theme, loaded, os.environ),
         glyphs=chosen(os.environ, sys.__stderr__.encoding if sys.__stderr__ else "ascii"),
         reasons=config.reasons,
         logs=config.logs,
-        acts=acts,
         troubles=loaded.failed,
-        read_only=read_only,
         colorless=bool(os.environ.get("NO_COLOR")),
-        state_dir=state_dir,
     )
-    app = Console(setup)
+
+
+def run(app: Console) -> int:
     with Leaving(lambda: app.call_later(app.exit), interrupt_all) as leaving:
         app.run()
     return 128 + leaving.signal if leaving.signal else app.return_code or 0

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from holdtop.errors import UsageError
-from holdtop.watch.notices import Notice
+from holdtop.model.standing import Notice
 
 #: How many notices a target may be behind.
 KEPT = 100

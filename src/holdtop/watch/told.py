@@ -7,8 +7,8 @@ import os
 import socket
 
 from holdtop.hold import journal
+from holdtop.model.standing import LONG, Notice
 from holdtop.render import clean
-from holdtop.watch.notices import LONG, Notice
 
 #: One for each state, for ever (``MESSAGE_ID``).
 MESSAGE_IDS = {"raised": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a51", "resolved": "6b0f1c2e3a5d4f7e8c9a0b1d2e3f4a52"}

@@ -77,8 +77,11 @@ class History:
         self._rings: dict[str, deque[float | None]] = {gauge.name: deque(maxlen=KEPT) for gauge in every}
 
     def add(self, snapshot: Snapshot) -> None:
+        self.note(snapshot.readings)
+
+    def note(self, readings: Readings) -> None:
         for name, ring in self._rings.items():
-            ring.append(snapshot.readings.get(name, Reading()).value)
+            ring.append(readings.get(name, Reading()).value)
 
     def last(self, name: str, count: int) -> list[float | None]:
         ring = self._rings[name]

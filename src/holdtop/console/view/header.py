@@ -15,9 +15,23 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 STALE_AFTER = 5.0
 
 
-def header(snapshot: Snapshot | None, width: int, glyphs: Glyphs, *, read_only: bool, silent_for: float | None) -> Line:
-    """``silent_for``: seconds since the last snapshot, or ``None`` while they come."""
+def header(
+    snapshot: Snapshot | None,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    read_only: bool,
+    silent_for: float | None,
+    replay: str = "",
+) -> Line:
+    """``silent_for``: seconds since the last snapshot, or ``None`` while they come.
+
+    ``replay``: where in a recording this is; then nothing can be acted on in any case.
+    """
     left = [Span(" holdtop ", "accent", True)]
+    if replay and snapshot is not None:  # in the place that is never cut off
+        clock = glyphs.clean(snapshot.taken_at[11:19], 8)
+        left = [Span(f" {'RECORDING' if width >= 60 else 'REC'} {clock} ", "warning", True), Span(" ")]
     if snapshot is None:
         return line(*left, Span("looking at the box" + glyphs.ellipsis, "muted"))
     left += [Span(glyphs.fit(snapshot.host, 24) + "  "), *_counts(snapshot, glyphs)]
@@ -26,7 +40,9 @@ def header(snapshot: Snapshot | None, width: int, glyphs: Glyphs, *, read_only: 
         right.append(Span(f" data {duration_text(silent_for)} old ", "warning", True))
     if snapshot.roots:
         right.append(Span(" recorded sensors ", "info"))  # the help page says which
-    if read_only:
+    if replay:
+        right.append(Span(f" {glyphs.clean(snapshot.taken_at[:10], 10)} {glyphs.dot} {replay} ", "warning", True))
+    elif read_only:
         right.append(Span(" READ-ONLY ", "warning", True))
     return spread(left, right, width) if right else line(*left)
 

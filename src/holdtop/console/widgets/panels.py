@@ -49,6 +49,7 @@ class HeaderPanel(Shown):
             self.look.glyphs,
             read_only=world.read_only,
             silent_for=world.silent_for,
+            replay=world.replay,
         )
         return (shown,)
 

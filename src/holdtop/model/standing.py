@@ -1,4 +1,4 @@
-"""What is worth telling: a flag that went up, became worse, or is resolved; each once, however often it is seen."""
+"""What is worth telling, and worth a bookmark: a flag that went up, became worse, or is resolved; each once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Standing:
 
         Nor of a resource that is not among those that were looked at: which there are could not be read then.
         """
-        now = {_key(flag): flag for flag in reversed(snapshot.flags)}
+        now = {flag_key(flag): flag for flag in reversed(snapshot.flags)}
         states: dict[str | None, str] = {resource.name: resource.state for resource in snapshot.resources}
         absent = "unknown" if "unknown" in states.values() else "free"
         states.setdefault(None, "free")
@@ -52,36 +52,6 @@ class Standing:
                 yield Notice("raised", flag)
 
 
-def _key(flag: Flag) -> tuple[object, ...]:
+def flag_key(flag: Flag) -> tuple[object, ...]:
     """A ghost whose leftovers end one by one stays one notice; without a ticket pids and remedy tell two apart."""
     return flag.kind, flag.resource, flag.ticket or flag.about or (flag.pids, flag.remedy)
-
-
-def looked_at(snapshot: Snapshot) -> str:
-    """When the box was last looked at, and at what."""
-    resources = ", ".join(f"{resource.name} {resource.state}" for resource in snapshot.resources)
-    known = sum(reading.value is not None for reading in snapshot.readings.values())
-    said = f"looked {snapshot.taken_at} at {resources}; {known} of {len(snapshot.readings)} readings known"
-    return clean(f"{said}{_of_runners(snapshot)}; flags: {len(snapshot.flags)}", LONG)
-
-
-def _of_runners(snapshot: Snapshot) -> str:
-    """Nothing where there is none."""
-    if snapshot.runners_why is not None:
-        return "; runners unknown"
-    up = [runner.up for runner in snapshot.runners]
-    said = [f"{up.count(one)} {word}" for one, word in ((True, "up"), (False, "down"), (None, "unknown")) if one in up]
-    return f"; runners: {', '.join(said)}" if said else ""
-
-
-class Unseen:
-    """Runners that could not be looked at: each is said once, until it has been seen again."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def compare(self, snapshot: Snapshot) -> Iterator[str]:
-        now = {runner.unit: runner.why for runner in snapshot.runners if runner.why is not None}
-        for unit in sorted(now.keys() - self._said):
-            yield f"could not look at {unit}: {now[unit]}"
-        self._said = set(now)

@@ -1,0 +1,99 @@
+"""Bookmarks that set themselves: what somebody looks for who opens a recording after a bad night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from holdtop.hold.redact import redact_text
+from holdtop.model.standing import Notice
+from holdtop.model.values import Resource, Snapshot, Ticket
+from holdtop.render import clean
+
+Kind = Literal["raised", "cleared", "reset", "taken", "released", "aborted", "act"]
+#: Longest text of one, in characters.
+LONG = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened between one look and the next. Text is foreign, and without secrets."""
+
+    #: RFC 3339: of the look that saw it, of an act its own.
+    at: str
+    kind: Kind
+    severity: Literal["info", "warning", "critical"]
+    resource: str | None
+    ticket: str | None
+    text: str
+
+
+def marks(
+    previous: Snapshot | None, snapshot: Snapshot, notices: Iterable[Notice], acts: Iterable[Mapping[str, Any]]
+) -> tuple[Mark, ...]:
+    """What happened since ``previous``, by its look, the flags that changed, and the new records of the audits."""
+    found = [*_of_flags(snapshot, notices), *_of_acts(snapshot, acts)]
+    before = {one.name: one for one in previous.resources} if previous else {}
+    for resource in snapshot.resources:
+        if resource.name in before:
+            found += _of_holds(before[resource.name], resource, snapshot.taken_at)
+    return tuple(found)
+
+
+def _of_flags(snapshot: Snapshot, notices: Iterable[Notice]) -> Iterator[Mark]:
+    for notice in notices:
+        flag, up = notice.flag, notice.state == "raised"
+        kind: Kind = "reset" if up and flag.kind == "gpu-reset" else "raised" if up else "cleared"
+        text = redact_text(clean(f"{flag.kind}: {flag.text}", LONG))
+        yield Mark(snapshot.taken_at, kind, flag.severity if up else "info", flag.resource, flag.ticket, text)
+
+
+def _of_acts(snapshot: Snapshot, acts: Iterable[Mapping[str, Any]]) -> Iterator[Mark]:
+    for act in acts:
+        said = act.get("text") or act.get("why") or act.get("reason") or ""
+        words = f"{act.get('verb')} {act.get('kind')} by uid {act.get('uid')}: {said}"
+        at, resource, ticket = (_text(act.get(key)) for key in ("at", "resource", "ticket"))
+        severity: Literal["info", "warning"] = "info" if act.get("status") in (0, None) else "warning"
+        yield Mark(at or snapshot.taken_at, "act", severity, resource, ticket, redact_text(clean(words, LONG)))
+
+
+def _of_holds(before: Resource, after: Resource, at: str) -> Iterator[Mark]:
+    known = {_name(receipt) for receipt in before.receipts}
+    for receipt in after.receipts:
+        if _name(receipt) not in known:
+            yield _released(receipt, after.name, at)
+    old, new = before.holder, after.holder
+    ended = {receipt.get("ticket") for receipt in after.receipts}
+    if old and after.state != "unknown" and (new is None or new.id != old.id) and old.id not in ended:
+        yield Mark(at, "released", "warning", after.name, old.id, f"{_lane(old)} is gone, and left no receipt")
+    if new and before.state != "unknown" and (old is None or old.id != new.id):
+        yield Mark(at, "taken", "info", after.name, new.id, f"{_lane(new)} holds {after.name}")
+
+
+def _released(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
+    """A payload that did not end by itself was ended: an abort, whoever asked for it."""
+    verdict, reason = receipt.get("verdict"), receipt.get("reason")
+    by_itself = reason == "exited"
+    words = f"{receipt.get('lane') or 'no lane'} released {resource}: {verdict}"
+    words += f", status {receipt.get('status')}" if by_itself else f", ended by {reason}"
+    return Mark(
+        at,
+        "released" if by_itself else "aborted",
+        "info" if verdict == "clean" and by_itself else "warning",
+        resource,
+        _text(receipt.get("ticket")),
+        clean(words, LONG),
+    )
+
+
+def _name(receipt: Mapping[str, object]) -> tuple[object, ...]:
+    return receipt.get("ticket"), receipt.get("at")
+
+
+def _lane(ticket: Ticket) -> str:
+    return clean(ticket.lane or ticket.id, 80)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,171 @@
+"""A ring on the disk: segments that only grow; the oldest one goes when there are too many records or bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from holdtop.errors import RecordingError
+from holdtop.hold.files import Dir, Untrusted, write_all
+from holdtop.recorder import frames
+from holdtop.recorder.frames import Frame, Packer, Scan
+
+#: A recording is for whoever made it: it says what every account ran.
+FILE_MODE = 0o600
+#: A ring's segments: what is dropped at once is a twelfth of it.
+PARTS = 12
+#: What a disk says that has no room.
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_NAME = re.compile(r"(fine|coarse)-(\d{12})\.rec", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    name: str
+    #: Seconds between two records.
+    period: float
+    #: How many records are kept at least, and how many bytes at most.
+    records: int
+    size: int
+
+
+#: An hour at a second and a day at ten: 48 MiB at most.
+FINE = Bounds("fine", 1.0, 3600, 16 << 20)
+COARSE = Bounds("coarse", 10.0, 8640, 32 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    name: str
+    records: int
+    size: int
+
+
+def segment_names(directory: Dir) -> list[str]:
+    """Of both rings, oldest first."""
+    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: name.split("-")[1])
+
+
+def read(directory: Dir, name: str) -> bytes:
+    """A segment's bytes. Raises as ``Dir.open`` does."""
+    fd = directory.open(name)
+    with open(fd, "rb") as file:
+        return file.read(frames.LARGEST_BODY)
+
+
+class Ring:
+    """One writer's. Each method raises ``OSError``, and leaves the ring as it was before."""
+
+    def __init__(self, directory: Dir, bounds: Bounds, head: Mapping[str, object]) -> None:
+        self.bounds = bounds
+        self._directory = directory
+        self._head = frames.head({**head, "ring": bounds.name})
+        self._old: deque[_Segment] = deque()
+        self._fd: int | None = None
+        self._name, self._count, self._size = "", 0, 0
+        self._packer = Packer()
+        #: The newest record's number that is on the disk.
+        self.seq = 0
+
+    def reopen(self) -> Iterator[str]:
+        """Go on behind what is there. Yields what had to be cut off."""
+        for name in segment_names(self._directory):
+            if not name.startswith(self.bounds.name):
+                continue
+            with contextlib.suppress(RecordingError, Untrusted):  # not ours to judge: replay says what it is
+                found = frames.scan(read(self._directory, name))
+                self._old.append(_Segment(name, len(found.frames), found.good))
+                self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
+                if found.why is not None:
+                    yield from self._cut(name, found)
+        self._go_on()
+
+    def _cut(self, name: str, found: Scan) -> Iterator[str]:
+        """A crash has left a part of the last record: it would stand in the way of the next one."""
+        fd = self._directory.open(name, os.O_RDWR)
+        try:
+            lost = os.fstat(fd).st_size - found.good
+            os.ftruncate(fd, found.good)
+        finally:
+            os.close(fd)
+        yield f"{self._directory.of(name)}: cut off {lost} bytes at byte {found.good}: {found.why}"
+
+    def _go_on(self) -> None:
+        """In the last segment, while it has room and is of this format and box."""
+        if self._old and self._has_room(self._old[-1]) and self._same(self._old[-1].name):
+            last = self._old.pop()
+            self._fd = self._directory.open(last.name, os.O_RDWR)
+            self._name, self._count, self._size, self._packer = last.name, last.records, last.size, Packer()
+
+    def _has_room(self, segment: _Segment) -> bool:
+        return segment.records < self.bounds.records // PARTS and segment.size < self.bounds.size // PARTS
+
+    def _same(self, name: str) -> bool:
+        return read(self._directory, name).startswith(self._head)
+
+    def append(self, seq: int, at_ms: int, side: bytes, body: bytes) -> None:
+        """One record, whole or not at all."""
+        if not self._has_room(_Segment(self._name, self._count, self._size)) or self._vanished():
+            self._close_segment()
+        kind, packed = self._packer.pack(body)
+        data = frames.frame(Frame(kind, seq, at_ms, side, packed))
+        try:
+            if self._fd is None:
+                self._begin(seq)
+            self._write(data)
+        except OSError:
+            self._packer = Packer()  # nothing may be packed against what is not on the disk
+            raise
+        self._count, self._size, self.seq = self._count + 1, self._size + len(data), seq
+        self._prune()
+
+    def _begin(self, seq: int) -> None:
+        name = f"{self.bounds.name}-{seq:012}.rec"
+        self._fd = self._directory.create(name, self._head, mode=FILE_MODE)
+        self._name, self._count, self._size = name, 0, len(self._head)
+
+    def _write(self, data: bytes) -> None:
+        assert self._fd is not None
+        try:
+            os.lseek(self._fd, self._size, os.SEEK_SET)
+            write_all(self._fd, data)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+
+    def _vanished(self) -> bool:
+        """Somebody has removed the file that is written."""
+        return self._fd is not None and os.fstat(self._fd).st_nlink == 0
+
+    def _prune(self) -> None:
+        records, size = (
+            self._count + sum(one.records for one in self._old),
+            self._size + sum(one.size for one in self._old),
+        )
+        while self._old and (records - self._old[0].records >= self.bounds.records or size > self.bounds.size):
+            records, size = records - self._old[0].records, size - self._old[0].size
+            self.drop_oldest()
+
+    def drop_oldest(self) -> bool:
+        """False when there is none but the one that is written."""
+        if not self._old:
+            return False
+        self._directory.remove(self._old[0].name)
+        self._old.popleft()
+        return True
+
+    def _close_segment(self) -> None:
+        if self._fd is not None:
+            if not self._vanished():
+                self._old.append(_Segment(self._name, self._count, self._size))
+            os.close(self._fd)
+        self._fd, self._count, self._size, self._packer = None, 0, 0, Packer()
+
+    def close(self) -> None:
+        self._close_segment()
