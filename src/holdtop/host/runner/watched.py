@@ -30,6 +30,8 @@ SYSTEM_UNITS = (
     "/usr/lib/systemd/system",
 )
 SYSTEM_RECORDS = "/var/lib/holdtop"
+#: How the vendor's units begin.
+VENDORS = "actions.runner."
 #: The same below a home.
 OWN_UNITS, OWN_RECORDS = ".config/systemd/user", ".local/state/holdtop"
 #: Of every account whose own manager runs there is a directory (pam_systemd(8)).
@@ -67,10 +69,18 @@ def installed() -> Iterator[Found]:
         yield from _of_manager(owner, _names((units,), records))
 
 
+def vendors() -> list[str]:
+    """Units that the vendor's own script has made. They are not watched: nobody here knows what they are to be."""
+    return sorted({f"{VENDORS}{name}.service" for name in _between(VENDORS, ".service", _files(SYSTEM_UNITS))})
+
+
+def _files(directories: Iterable[str]) -> Iterator[str]:
+    return (name for directory in directories for name in listing(directory))
+
+
 def _names(units: tuple[str, ...], records: str) -> list[str]:
     """By their units and by their records: each may be there without the other."""
-    files = (name for directory in units for name in listing(directory))
-    return sorted(_between(PREFIX, ".service", files) | _between("runner-", ".json", listing(records)))
+    return sorted(_between(PREFIX, ".service", _files(units)) | _between("runner-", ".json", listing(records)))
 
 
 def _between(first: str, last: str, names: Iterable[str]) -> set[str]:
