@@ -272,6 +272,21 @@ def test_a_descriptor_that_hangs_leaves_owners_unknown_and_then_old(machine: Roo
     until(lambda: not own_threads(), 5)
 
 
+@pytest.mark.parametrize("file", ["properties", "gpu_id"])
+def test_kfd_hangs_alone(machine: Roots, tmp_path: Path, file: str) -> None:
+    path = Path(machine.sys) / "class/kfd/kfd/topology/nodes/1" / file
+    path.unlink()
+    os.mkfifo(path)
+    snapshot = look_once(state_dir=str(tmp_path), roots=machine, deadline=3)
+    assert [(device.pci_address, device.kind) for device in snapshot.devices] == [("0000:c1:00.0", "apu")]
+    assert snapshot.readings["gtt_used_bytes"].value is not None
+    assert snapshot.memory.scanned_at is not None
+    let_go(str(path))
+    path.unlink()
+    look_once(state_dir=str(tmp_path), roots=machine)
+    until(lambda: not own_threads(), 5)
+
+
 def test_half_a_place_is_said(tmp_path: Path) -> None:
     (look,) = look_all(None, None, {"GPU_QUEUE_DIR": str(tmp_path / "q"), "HOME": str(tmp_path)})
     assert look.half_named

@@ -191,10 +191,27 @@ os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 
 scanned = users.scan(Roots())
 print(scanned.hidden, bool(scanned.denied))
 """
-    script = 'mount -t proc -o hidepid="$0" proc /proc; sleep 60 & "$@"; kill $!'
+    crowd = "for n in $(seq 60); do mount -t tmpfs none /mnt; done"  # the list of mounts is longer than a page
+    script = f'{crowd}; mount -t proc -o hidepid="$0" proc /proc; sleep 60 & "$@"; kill $!'
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, hidepid]
     done = subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ({"0": "False True\n", "1": "False True\n", "2": "True False\n"}[hidepid], "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs unshare: mounts /proc")
+def test_root_of_another_user_namespace_sees_no_more_than_others() -> None:
+    look = "from holdtop.sources.processes import hides_others; print(hides_others())"
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c"]
+    words += ['mount -t proc -o hidepid=2 proc /proc; "$0" "$@"; exec unshare --user --map-root-user "$0" "$@"']
+    done = subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("False\nTrue\n", "")
+
+
+def test_what_kfd_has_half_written_is_no_size(tmp_path: Path) -> None:
+    node = {"gpu_id": "7001\n", "properties": "simd_count 40\ndomain 0\nlocation_id 50432\n"}
+    tree(tmp_path / "class/kfd/kfd/topology/nodes/1", node)
+    tree(tmp_path / "class/kfd/kfd/proc", {"10/vram_7001": "42949", "11/vram_7001": "42949672960\n"})
+    assert kfd.used(str(tmp_path), kfd.nodes(str(tmp_path))) == {11: {"0000:c5:00.0": 42949672960}}
 
 
 def test_an_npu_is_another_resource(tmp_path: Path) -> None:
@@ -262,6 +279,10 @@ def test_a_renamed_node_is_known_by_its_number(tmp_path: Path, monkeypatch: pyte
     assert users._kind(str(links / "3"), recorded=False) is None, "a file outside of /dev is not even looked at"
     monkeypatch.setattr(users, "DEVICE_ROOTS", (str(tmp_path),))
     assert [users._kind(str(links / name), recorded=False) for name in "345"] == ["gpu", None, None]
+    monkeypatch.setattr(users, "DEVICES_BY_NUMBER", str(tmp_path / "char"))
+    for vendor, kind in (("0x1002\n", "gpu"), ("0x1a03\n", None)):
+        tree(tmp_path / "char/226:128/device", {"vendor": vendor})
+        assert users._kind(str(links / "3"), recorded=False) == kind
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: another account's process")

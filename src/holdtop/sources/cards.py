@@ -14,9 +14,8 @@ from typing import Literal
 
 from holdtop.model.raw import NAMELESS
 from holdtop.sources import kfd
-from holdtop.sources.files import listing, read_text
+from holdtop.sources.files import AMD, listing, read_text
 
-AMD = "0x1002"
 _CARD = re.compile(r"card[0-9]+")
 #: All chips there are, below the root of a sysfs.
 _CHIPS = "{}/class/hwmon"

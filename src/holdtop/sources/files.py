@@ -12,6 +12,8 @@ import re
 
 from holdtop.model.values import Reading
 
+#: The vendor of its cards (PCI).
+AMD = "0x1002"
 #: No kernel file that is read here is larger, in bytes.
 LIMIT = 64 * 1024
 #: The least and the most that can be true; what lies outside is a sensor's fault.

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
 from holdtop.sources import fdinfo
-from holdtop.sources.files import listing, read
+from holdtop.sources.files import AMD, listing, read, read_text
 from holdtop.sources.processes import hides_others, read_stat
 from holdtop.sources.roots import Roots
 
@@ -25,6 +25,8 @@ _NODES = (("/dev/dri/renderD", "gpu"), ("/dev/dri/card", "gpu"), ("/dev/accel/ac
 _KFD = "/dev/kfd"
 #: Where device nodes lie; containers rename them within.
 DEVICE_ROOTS = ("/dev/",)
+#: Each device by the number of its node (sysfs(5)).
+DEVICES_BY_NUMBER = "/sys/dev/char"
 #: A recording without links: a user of what its fdinfo names.
 _UNLINKED = "?"
 
@@ -137,7 +139,14 @@ def _kind(link: str, recorded: bool, folder: int | None = None) -> str | None:
         return by_name
     if by_name and (recorded or target == _KFD):
         return by_name
-    return _MAJORS.get(os.major(status.st_rdev)) if modes.S_ISCHR(status.st_mode) else None
+    kind = _MAJORS.get(os.major(status.st_rdev)) if modes.S_ISCHR(status.st_mode) else None
+    return None if kind == "gpu" and not recorded and _anothers(status.st_rdev) else kind
+
+
+def _anothers(node: int) -> bool:
+    """Whether the kernel knows the card behind the node, and it is not AMD's."""
+    vendor = read_text(f"{DEVICES_BY_NUMBER}/{os.major(node)}:{os.minor(node)}/device/vendor")
+    return vendor not in ("", AMD)
 
 
 def _client(path: str, pid: int) -> Client | None:
