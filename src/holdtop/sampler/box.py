@@ -80,8 +80,8 @@ class Box:
             self._runners = Source("runners", setup.runners, RUNNERS_PERIOD)
             self._setup = Source("set-up", setup.state, SETUP_PERIOD)
         if sensors:
-            self._kfd = Source("KFD", lambda: kfd.ask(roots), device_period)
-            self._cards = Source("cards", self._find_cards, CARDS_PERIOD)
+            self._kfd = asked = Source("KFD", lambda: kfd.ask(roots), device_period)
+            self._cards = Source("cards", lambda: _find_cards(roots, asked), CARDS_PERIOD)
             self._uses = Source("device users", lambda: users.scan(roots), device_period)
             self._reader(None, ("tctl_celsius",), lambda: {"tctl_celsius": host.tctl(roots.sys)})
             self._reader(None, tuple(host.MEMORY_KEYS), lambda: host.memory(roots))
@@ -90,13 +90,6 @@ class Box:
 
     def _reader(self, card: Card | None, names: tuple[str, ...], read: Callable[[], Readings]) -> None:
         self._readers[card, names] = Source(names[0], read)
-
-    def _find_cards(self) -> list[Card]:
-        """KFD knows best what a card is; one that hangs is waited for no longer than a moment."""
-        if self._kfd is None:
-            return []
-        self._kfd.wait(time.monotonic() + KFD_PATIENCE)
-        return cards.find(self._roots.sys, _newest(self._kfd, Kfd()).nodes)
 
     def ask(self) -> None:
         """Start all reads that are due."""
@@ -213,6 +206,12 @@ class Box:
         return devices.first_known(
             _answer(source, names) for (of, names), source in self._readers.items() if of == card
         )
+
+
+def _find_cards(roots: Roots, asked: Source[Kfd]) -> list[Card]:
+    """KFD knows best what a card is; one that hangs is waited for no longer than a moment."""
+    asked.wait(time.monotonic() + KFD_PATIENCE)
+    return cards.find(roots.sys, _newest(asked, Kfd()).nodes)
 
 
 def _answer(source: Source[Readings], names: tuple[str, ...]) -> Readings:
