@@ -42,7 +42,8 @@ contracts: $(VENV)/.test
 test: $(VENV)/.test  ## the tests alone
 	@$(BIN)/pytest -m "not long" -n $(JOBS)
 
-check-long: system $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
+check-long: $(VENV)/.test  ## soaks and sweeps; keeps the result with its seed in bench/results/
+	@scripts/system-packages long
 	@BIN=$(BIN) scripts/check-long
 
 bench: $(VENV)/.test  ## start, hand-over, waiting and KILL as ratios, and the console's cost, into bench/results/

@@ -21,6 +21,11 @@ ENTER_SCREEN, LEAVE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 MOUSE_OFF = (b"\x1b[?1000l", b"\x1b[?1003l", b"\x1b[?1006l")
 
 
+def _environ() -> dict[str, str]:
+    """Without the size of the runner's own terminal: the pty has one."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
+
 class Terminal:
     """A program below a pty of its own session, and everything it has written so far."""
 
@@ -33,7 +38,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [*prefix, sys.executable, *arguments],
             stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, start_new_session=True,
-            env=os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | environ,
+            env=_environ() | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | environ,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         self.slave = slave

@@ -96,6 +96,18 @@ def test_a_link_is_followed_only_where_nobody_else_can_put_one(log: Path) -> Non
     assert "no regular file" in notes(said)[0]
 
 
+def test_a_file_that_somebody_else_named_must_be_their_own(log: Path) -> None:
+    """Else a hold could name what only the reader of the screen may read."""
+    log.write_text("secret\n")
+    follower = Follower(str(log), links=False, owner=os.getuid() + 1)
+    assert follower.poll() == [Note("belongs to another account than its hold: not shown")]
+    assert follower.poll() == []
+    follower.close()
+    own = Follower(str(log), links=False, owner=os.getuid())
+    assert own.poll() == [Text("secret")]
+    own.close()
+
+
 @pytest.mark.parametrize("name", ["lone\ud800", "nul\0"])
 def test_a_name_that_no_file_can_have_is_said(name: str) -> None:
     assert "no file can have this name" in notes(Follower(name).poll())[0]

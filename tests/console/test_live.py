@@ -88,6 +88,23 @@ def test_e_evicts_the_waiter_and_touches_nobody_else(stuck: Box) -> None:
     assert stuck.token.exists()
 
 
+def test_the_page_of_a_ticket_follows_its_own_log(lanes: Box, tmp_path: Path) -> None:
+    log = tmp_path / "payload.log"
+    holder = lanes.run("sh", "-c", f"echo first of it; sleep {NAP}", options=("--lane", "writer", "--log", str(log)))
+    lanes.until_running()
+    with opened(lanes) as screen:
+        shows(screen, b"writer")
+        screen.type(b"2")
+        screen.until(str(log).encode(), b"first of it")
+        with log.open("a") as file:
+            file.write("another of it\n")
+        screen.until(b"another of it")
+        screen.type(b"3\t\x1b[B")  # and it is among the logs
+        screen.until(b"payload.log, the newest last")
+    holder.send_signal(signal.SIGTERM)
+    ended(holder)
+
+
 def test_read_only_ends_nothing(stuck: Box) -> None:
     before = sleepers()
     with opened(stuck, "--read-only") as screen:

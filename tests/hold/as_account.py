@@ -13,6 +13,7 @@ import importlib
 import io
 import multiprocessing.popen_fork
 import os
+import pathlib
 import pkgutil
 import sys
 import time
@@ -31,6 +32,7 @@ for module in pkgutil.walk_packages(holdtop.__path__, "holdtop."):
         importlib.import_module(module.name)
 assert jeepney.io.blocking
 assert multiprocessing.popen_fork
+assert pathlib
 codecs.lookup("ascii")
 time.strptime("0", "%S")
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):

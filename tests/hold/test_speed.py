@@ -23,7 +23,7 @@ from holdtop.hold.view import TicketFile
 from holdtop.payload.cgroup import path_of
 from holdtop.payload.containment import Place
 from tests.hold.groups import own
-from tests.hold.lanes import NAP, Box, ended, kill_both, sleepers, until
+from tests.hold.lanes import NAP, Box, ended, identity, kill_both, sleepers, until
 
 
 @contextlib.contextmanager
@@ -42,9 +42,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
     before = tickets.read
 
-    def counted(queue: Dir, name: str) -> TicketFile:
+    def counted(queue: Dir, name: str, *, asking: bool = True) -> TicketFile:
         read.append(name)
-        return before(queue, name)
+        return before(queue, name, asking=asking)
 
     monkeypatch.setattr(tickets, "read", counted)
     return read
@@ -162,3 +162,28 @@ def test_somebody_sees_that_the_holder_died_while_the_head_is_stopped(state: Box
     assert (status, ended(head)[0]) == (0, 0)
     assert "does not take the free token; going first" in errors
     assert (sleepers(), state.leftovers()) == ([], [])
+
+
+def test_of_a_crowd_that_was_just_looked_at_the_changes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with queued(tmp_path / "q", queues.SWEPT + 3 * queues.AFRESH) as (queue, waiting):
+        dies = subprocess.Popen(["sleep", NAP])
+        lines = tickets.decode(waiting[-1].data) | {"pid": str(dies.pid), "start": str(identity(dies.pid).start_ticks)}
+        lines["id"] = f"{waiting[-1].ticket.sequence + 1:010d}-{dies.pid}"
+        fd = queue.create(lines["id"], tickets.encode(lines))
+        tickets.lock_life(fd)
+        first, _ = queues.look(queue)
+        read = reads(monkeypatch)
+        assert queues.look(queue, first)[0] == first
+        assert len(read) in (queues.SWEPT + 3, queues.SWEPT + 4), "the front, and in turn some of the rest"
+        for _ in range(queues.AFRESH):
+            queues.look(queue, first)
+        assert {*read} == {one.id for one in first}, "in the end each"
+        os.close(fd)
+        dies.kill()
+        dies.wait()
+        queue.remove(first[-2].id)
+        seen, _ = queues.look(queue, first)
+        assert [one.id for one in seen] == [one.id for one in first if one.id != first[-2].id]
+        assert [one.id for one in seen if one.dead] == [lines["id"]]

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
+from holdtop.host import tools
 from tests.hold.lanes import HOLDTOP, NAP, until
 from tests.host.private_box import GROUP, PrivateBox, tree
 from tests.host.test_init import OLD_TOOL
@@ -202,6 +204,24 @@ def test_a_queue_in_a_home_is_told_and_one_that_lives_is_a_finding(
     found, _ = check(shared)
     assert set(found) == {"two-queues"}
     assert f"beside {STATE}" in found["two-queues"]
+
+
+@pytest.mark.parametrize(
+    ("line", "resolves"),
+    [
+        ('exec holdtop run -r gpu -- "$@"', "ours"),
+        ('exec /opt/holdtop/bin/holdtop run -- "$@"', "ours"),
+        ('exec /opt/venv/bin/python3.11 -I -m holdtop run -r npu -- "$@"', "ours"),
+        ("from holdtop.cli.main import gpu_hold", "ours"),
+        ("# exec holdtop run", "unknown"),
+        ("exec python3 -m holdtopper run", "unknown"),
+        ("exec env Q=$HOME/GPU-QUEUE x", "home"),
+        (f"exec x {STATE}/gpu-token", "fleet"),
+    ],
+)
+def test_a_tool_is_judged_by_what_it_runs(tmp_path: Path, line: str, resolves: str) -> None:
+    (tmp_path / "gpu-hold").write_text(f"#!/bin/sh\n{line}\n")
+    assert tools.resolves(str(tmp_path / "gpu-hold"), STATE) == resolves
 
 
 def test_two_homes_that_queue_are_two_queues_before_there_is_a_shared_one(

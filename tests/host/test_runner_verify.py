@@ -33,6 +33,7 @@ BROKEN = {
     "queue": ({"TasksMax=8192": 'Environment="ONEBIT_HOLD_DIR=/home/owner"'}, ["state", "state"]),
     "models": ({"TasksMax=8192": 'Environment="HW_GATE_MODELS=/var/lib/models"'}, ["unreadable"]),
 }
+UNIT = "holdtop-runner-mine.service"
 #: A listener as the vendor's: whatever ends it, it ends with 0.
 OBEDIENT = "#!/bin/bash\ntrap 'kill %1; exit 0' TERM\nsleep 1000000 &\nwait\n"
 
@@ -111,7 +112,8 @@ def test_a_home_that_the_runner_could_write_and_a_tool_that_pins_home_are_named(
     system.write(f"{TOOLS}/npu-hold", '#!/bin/sh\nexec sh "$HOME/fleet/hold.sh" "$HOME/NPU-TOKEN" "$@"\n', mode=0o755)
     said = runner(system, "verify", "one").stdout
     assert "FINDING writable: the runner's account may write /home/owner" in said
-    assert "this runner must not take NPU work; remedy: replace it by holdtop's own npu-hold" in said
+    assert "this runner must not take NPU work; remedy: sudo ln -sfn " in said
+    assert f"bin/npu-hold {TOOLS}/npu-hold\n" in said
     assert "FINDING old-groups: the listener" in said
     assert "MemoryHigh 46385646796 = 43.2G, MemoryMax 51539607552 = 48G" in said
 
@@ -161,10 +163,13 @@ def test_a_users_own_manager_is_asked_and_the_missing_linger_said() -> None:
     """Without linger the last logout ends the runner, whatever its unit says."""
     account = 54321
     with user_manager(account) as manager:
-        own = [sys.executable, AS_ACCOUNT, str(account), str(account), "022", "runner"]
+        own = [sys.executable, AS_ACCOUNT, str(account), str(account), "022"]
 
         def ask(part: str, *words: str) -> subprocess.CompletedProcess[str]:
-            words = *own, part, "--name", "mine", "--user-manager", "--no-hold-state", *words
+            return ask_any("runner", part, "--name", "mine", "--user-manager", "--no-hold-state", *words)
+
+        def ask_any(*words: str) -> subprocess.CompletedProcess[str]:
+            words = *own, *words
             with manager.popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
                 out, error = asked.communicate(timeout=60)
             return subprocess.CompletedProcess(words, asked.returncode, out, error)
@@ -183,6 +188,16 @@ chown -R {account} {place}"""
         done = ask("verify", "--json")
         assert (done.returncode, json.loads(done.stdout)["problems"]) == (0, []), done
         assert "loginctl enable-linger lane" in " ".join(json.loads(done.stdout)["remarks"])
+        shown = ask_any("status", "--json")
+        assert shown.stdout, shown.stderr
+        watched = json.loads(shown.stdout)["runners"]
+        assert [(one["unit"], one["manager"], one["up"]) for one in watched] == [(UNIT, "lane", True)]
+        examined = ask_any("doctor", "--json")
+        assert examined.stdout, examined.stderr
+        (logout,) = (one for one in json.loads(examined.stdout)["findings"] if one["section"] == "runners")
+        assert (logout["kind"], logout["remedy"]) in [
+            (kind, "loginctl enable-linger lane") for kind in ("no-linger", "no-logind")
+        ]
         assert ask("remove", "--yes").returncode == 0
         assert manager.units("holdtop-runner-*") == []
         assert os.path.exists(f"{place}/runner-mine/bin/runsvc.sh"), "it was there before"

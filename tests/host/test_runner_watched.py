@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from tests.hold.lanes import HOLDTOP, until
 from tests.host.runners import furnish, put, start
 from tests.host.system_manager import SystemBox, system_manager
 
+#: The watch, which asks about runners each second.
+WATCH = """
+from holdtop.sampler import box
+box.RUNNERS_PERIOD = 1.0
+from holdtop.cli.main import main
+main(["watch"])
+"""
 LISTENER = "#!/bin/sh\nexec sleep 1000000\n"
 
 
@@ -62,14 +70,14 @@ def test_a_dead_a_looping_and_an_unguarded_runner_are_flagged_and_no_other(syste
         "removed": "runner-down",
     }
     assert "sudo holdtop runner install --name loose --path-dir /home/fleet/bin; " in found["loose"][1]
-    assert found["removed"][1] == "sudo holdtop runner install --name removed"
+    assert found["removed"][1] == "sudo holdtop runner install --name removed  # with its other options"
     runners = {one["unit"].split("-")[2].split(".")[0]: one for one in said["runners"]}
     assert (runners["well"]["up"], runners["well"]["guarded"], runners["well"]["problems"]) == (True, True, [])
     assert (runners["well"]["memory_max_bytes"], runners["well"]["manager"]) == (48 << 30, "system")
     assert (runners["removed"]["up"], runners["removed"]["guarded"]) == (False, None)
     with (
         (tmp_path / "said").open("w+b") as errors,
-        subprocess.Popen(system.inside(*HOLDTOP, "watch"), stderr=errors, stdin=subprocess.DEVNULL) as watch,
+        subprocess.Popen(system.inside(sys.executable, "-c", WATCH), stderr=errors, stdin=subprocess.DEVNULL) as watch,
     ):
         until(lambda: b"raised warning runner-unguarded" in (tmp_path / "said").read_bytes(), 30)
         main = read_stat(system.outside(int(system.show(mortal, "MainPID"))))

@@ -163,6 +163,13 @@ def test_a_run_killed_before_the_rename_is_repeated_without_a_second_copy(shared
     assert not (shared.at(BIN) / ".new-gpu-hold").exists()
 
 
+def test_a_kill_at_any_line_leaves_old_or_new_and_loses_neither(shared: PrivateBox) -> None:
+    script = str(Path(__file__).with_name("sweep_shims.py"))
+    done = shared.do(PYTHON, "-I", script, "owner", check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
 def test_what_is_not_there_is_not_made(shared: PrivateBox) -> None:
     done = state_verb(shared, "shims", "--user", "runner", "--yes")
     assert done.stdout == "nothing was to be done\n", done.stderr

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdtop.hold.view import QueueEntry, RecordedProcess
 from holdtop.model.build import build, wanted
 from holdtop.model.raw import Look, Uses
+from holdtop.model.resources import split_command
 from holdtop.model.values import Payload, Resource, Snapshot, Ticket
 from tests.reading import views
 from tests.reading.views import GIB, MIB, OTHER, TICKET, at, raw, record, stat, table, ticket, token, user, uses, view
@@ -261,3 +266,12 @@ def test_without_a_process_table_no_tree_is_known() -> None:
     assert (gpu(snapshot).state, holder(snapshot).payload) == ("held", None)
     assert snapshot.memory.payload_bytes is None
     assert [flag.kind for flag in snapshot.flags] == []
+
+
+@given(st.lists(st.text("ab/=,. \t\n'\"\\#$é\x00", max_size=6), max_size=4).map(" ".join))
+def test_a_command_splits_as_a_shell_would(command: str) -> None:
+    try:
+        right = tuple(shlex.split(command))
+    except ValueError:
+        right = (command,)
+    assert split_command(command) == right

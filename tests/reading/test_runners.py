@@ -18,6 +18,7 @@ from holdtop.model.raw import Look, Runners
 from holdtop.model.schema import to_mapping
 from holdtop.model.standing import Standing
 from holdtop.model.values import Finding, Runner, Snapshot
+from holdtop.watch.looked import Unseen, looked_at
 from tests.reading import views
 from tests.reading.views import at, raw
 
@@ -123,6 +124,11 @@ def test_a_runner_in_words() -> None:
     )
 
 
+def test_a_unit_that_is_not_there_has_neither_state_nor_limits() -> None:
+    gone = runner(finding("no-unit"), active_state="inactive", up=False, guarded=None)
+    assert f"runner {UNIT}: no-unit was seen" in list(Text().table(look(gone)))
+
+
 @pytest.mark.parametrize("unseen", [look(UNKNOWN), look(runner(finding("not-active"), up=False), why="silent")])
 def test_a_runner_is_not_back_because_nobody_could_look(unseen: Snapshot) -> None:
     standing, down = Standing(), look(runner(finding("not-active"), up=False))
@@ -130,6 +136,18 @@ def test_a_runner_is_not_back_because_nobody_could_look(unseen: Snapshot) -> Non
     assert list(standing.compare(replace(unseen, flags=()))) == []
     assert list(standing.compare(down)) == []
     assert [one.state for one in standing.compare(look(runner()))] == ["resolved"]
+
+
+def test_that_nobody_could_look_is_said_once() -> None:
+    unseen = Unseen()
+    assert list(unseen.compare(look(UNKNOWN))) == [f"could not look at {UNIT}: the bus is silent"]
+    assert list(unseen.compare(look(UNKNOWN))) == []
+    assert list(unseen.compare(look(runner()))) == []
+    assert len(list(unseen.compare(look(UNKNOWN)))) == 1
+    every = (runner(), replace(runner(), up=False), UNKNOWN)
+    assert "; runners: 1 unknown; " in looked_at(look(UNKNOWN))
+    assert "; runners: 1 up, 1 down, 1 unknown; " in looked_at(look(*every))
+    assert "runner" not in looked_at(look())
 
 
 def test_one_that_is_taken_off_the_box_is_over() -> None:

@@ -1,16 +1,19 @@
-"""Targets of notices: real programs, well and ill behaved; Apprise by a stand-in of its face."""
+"""Targets of notices: real programs, well and ill behaved; the real Apprise, at a server of the test."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,34 +111,71 @@ def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "status 127" in complaint
 
 
-APPRISE = """
-class Apprise:
-    def add(self, address):
-        return address.startswith("json://")
-    def notify(self, body, title):
-        if "no luck" in body: return False
-        if "trouble" in body: raise TypeError("odd")
-        print(title, "|", body)
-        return True
+#: The verb's own target in a process of its own: Apprise warns of its Python as it is loaded.
+TELL = """
+import json, sys
+from holdtop.model.values import Flag
+from holdtop.watch import notify
+from holdtop.watch.notices import Notice
+notify.TRIES = 1
+address, *states = sys.argv[1:]
+target = notify.Target(address, lambda said: print(said, file=sys.stderr))
+hot = Flag("hot", "critical", "gpu", None, (), "", "<b>hot</b> *and* [x](http://e)", "cool")
+for state in states:
+    target.tell(Notice(state, hot), "box")
+target.close(30)
 """
 
 
-def test_an_address_goes_to_apprise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its password is never said."""
-    (tmp_path / "apprise.py").write_text(APPRISE)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def apprise(address: str, *states: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", TELL, address, *states], capture_output=True, text=True, timeout=60)
+
+
+def test_an_address_goes_to_apprise() -> None:
+    """The real one, which posts to a server of this test; its password is never said."""
+    posted: list[tuple[str, str, dict[str, str]]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            posted.append((self.path, self.headers["Authorization"], content))
+            self.send_response(500 if content["type"] == "success" else 200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        done = apprise(f"json://ann:secret@127.0.0.1:{server.server_port}/hook", "raised", "resolved")
+        server.shutdown()
+        serving.join()
+    ((path, login, raised), (_, _, resolved)) = posted
+    assert (path, login) == ("/hook", f"Basic {base64.b64encode(b'ann:secret').decode()}")
+    assert (raised["title"], raised["type"]) == ("holdtop on box: hot raised", "failure")
+    assert raised["message"] == "raised critical hot (gpu): <b>hot</b> *and* [x](http://e); remedy: cool"
+    assert (resolved["title"], resolved["type"]) == ("holdtop on box: hot resolved", "success")
+    assert "json:// could not be told: Apprise says that it was not sent" in done.stderr
+    unknown = apprise("odd://ann:secret@localhost")
+    assert "Apprise does not know an address like this odd://" in unknown.stderr
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_fault_of_apprise_is_a_notice_that_was_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its services raise what they like."""
+
+    class Odd:
+        def add(self, address: str) -> bool:
+            return True
+
+        def notify(self, **_: str) -> bool:
+            raise TypeError("odd")
+
     monkeypatch.setattr(notify, "TRIES", 1)
-    address = "json://ann:secret@localhost"
-    said = [Notice("raised", replace(GHOST, text=text)) for text in ("no luck", "trouble")]
-    complaints = delivered(address, RAISED, *said)
-    assert [one.partition(": ")[2] for one in complaints] == ["Apprise says that it was not sent", "TypeError: odd"]
-    assert capsys.readouterr().out == f"holdtop on box: ghost raised | {RAISED.line}\n"
-    with pytest.raises(UsageError) as unknown:
-        Target("odd://ann:secret@localhost", print)
-    assert "secret" not in "".join((*complaints, str(unknown.value)))
-    monkeypatch.delitem(sys.modules, "apprise")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: True)
+    monkeypatch.setattr("importlib.import_module", lambda _name: SimpleNamespace(Apprise=Odd))
+    assert delivered("json://localhost", RAISED) == ["json:// could not be told: TypeError: odd"]
 
 
 def test_without_apprise_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,16 +52,23 @@ def setup(state_dir: str | None) -> Setup:
     def runners() -> Runners:
         if recorded:
             return Runners(why=f"they are not looked for: {recorded[0]}")
-        from holdtop.host.runner.watched import look
+        try:
+            from holdtop.host.runner.watched import look
 
-        return look()
+            return look()
+        except Exception as error:  # noqa: BLE001  a fault of ours takes no other look with it
+            return Runners(why=f"{type(error).__name__}: {error}")
 
     def state() -> tuple[Finding, ...]:
         if recorded or state_dir is not None:
             return ()
-        from holdtop.host.check import findings
+        try:
+            from holdtop.host.check import findings
 
-        return findings(places.DEFAULT_STATE_DIR)
+            return findings(places.DEFAULT_STATE_DIR)
+        except Exception as error:  # noqa: BLE001
+            why = f"the state could not be checked: {type(error).__name__}: {error}"
+            return (Finding("unchecked", why, "who could write it is not known", "holdtop state check"),)
 
     return Setup(runners, state)
 

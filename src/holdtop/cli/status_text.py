@@ -178,6 +178,8 @@ def _runners(snapshot: Snapshot) -> Iterator[str]:
 def _runner(runner: Runner) -> str:
     if runner.why is not None:
         return f"unknown: {runner.why}"
+    if runner.guarded is None:
+        return "; ".join(runner.problems)
     since = f" since {runner.since}" if runner.since else ""
     limits = (("MemoryHigh", runner.memory_high_bytes), ("MemoryMax", runner.memory_max_bytes))
     said = ", ".join(f"{name} {bytes_text(size, 'not set')}" for name, size in limits)

@@ -26,7 +26,7 @@ from holdtop.recorder import places
 from holdtop.recorder.recorder import Recorder
 from holdtop.render import clean
 from holdtop.sampler import Sampler, look_once
-from holdtop.watch.looked import looked_at
+from holdtop.watch.looked import Unseen, looked_at
 from holdtop.watch.metrics import PORT, Metrics, address, serve
 from holdtop.watch.notify import Target
 from holdtop.watch.reap import Reaper
@@ -114,7 +114,7 @@ def _told(args: argparse.Namespace) -> Iterator[Hearers]:
 
 def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
     """Until told to end. The watchdog is fed by looks alone: a watch that sees nothing more is no watch."""
-    standing, first = Standing(), True
+    standing, unseen, first = Standing(), Unseen(), True
     while True:
         try:
             snapshot = looks.get(timeout=STALL)
@@ -130,6 +130,8 @@ def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
                 _say(f"{snapshot.taken_at} {notice.line}")
             for target in hearers.targets:
                 target.tell(notice, snapshot.host)
+        for line in unseen.compare(snapshot):
+            _say(line)
         if hearers.reaper:
             hearers.reaper.look(snapshot)
         if hearers.recorder:

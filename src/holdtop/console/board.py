@@ -96,7 +96,7 @@ class Board(Widget):
             tree=len(self.processes.items),
             flags=2 * len(self.flags.items),
             facts=len(self._facts.facts(snapshot, self.size.width)) if snapshot else 0,
-            sources=1 + len(self._world.logs),
+            sources=len(self.sources.items),
         )
 
     def _placed(self) -> list[Rows[Any]]:

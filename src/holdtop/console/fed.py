@@ -29,11 +29,16 @@ class Fed(App[None]):
         self._logs = LogFeed(
             lambda lines: tell(self, LogGrew(lines)), lambda file, lines: tell(self, EarlierCame(file, lines))
         )
+        # In a thread of its own: its files are on whatever file systems their holds have named.
+        self._held = LogFeed(
+            lambda lines: tell(self, LogGrew(lines)), lambda file, lines: tell(self, EarlierCame(file, lines))
+        )
         self._acts = ActsFeed(acts, lambda seen: tell(self, ActsSeen(seen)))
         self._heard = time.monotonic()
 
     def on_mount(self) -> None:
         self._logs.start()
+        self._held.start()
         self._acts.start()
         self._feed.start()
         self.set_interval(1.0, self._listen)
@@ -41,6 +46,7 @@ class Fed(App[None]):
     def on_unmount(self) -> None:
         self._feed.stop()
         self._logs.stop()
+        self._held.stop()
         self._acts.watch(False)
 
     def _main(self) -> MainScreen:
@@ -54,6 +60,7 @@ class Fed(App[None]):
         self.world.take(message.snapshot)
         paths = {resource.name: f"{resource.queue_path}/{EVENTS}" for resource in message.snapshot.resources}
         self._logs.follow(paths, self.world.logs)
+        self._held.follow({}, tuple(self.world.held_logs), self.world.held_logs)
         if (screen := self._main()).ready:
             screen.look_again()
             if first:
@@ -64,7 +71,8 @@ class Fed(App[None]):
         self._show()
 
     def on_reach(self, message: Reach) -> None:
-        self._logs.reach(message.file, self.world.kept.oldest(message.file))
+        logs = self._held if message.file in self.world.held_logs else self._logs
+        logs.reach(message.file, self.world.kept.oldest(message.file))
 
     def on_earlier_came(self, message: EarlierCame) -> None:
         more = self.world.kept.add_earlier(message.file, message.lines)

@@ -86,6 +86,7 @@ class LogFeed:
         self._followers: dict[str, Follower] = {}
         self._events: Mapping[str, str] = {}
         self._files: Sequence[str] = ()
+        self._owners: Mapping[str, int] = {}
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="holdtop-logs", daemon=True).start()
@@ -99,9 +100,14 @@ class LogFeed:
         self._wanted.put((file, places))
         self._call.set()
 
-    def follow(self, events: Mapping[str, str], files: Sequence[str] = ()) -> None:
-        """The logs to follow from now on: event logs by resource, and paths of other files. From any thread."""
-        self._events, self._files = dict(events), tuple(files)
+    def follow(
+        self, events: Mapping[str, str], files: Sequence[str] = (), owners: Mapping[str, int] | None = None
+    ) -> None:
+        """The logs to follow from now on: event logs by resource, and paths of other files. From any thread.
+
+        ``owners``: who must own the file of a path that somebody else has named.
+        """
+        self._events, self._files, self._owners = dict(events), tuple(files), dict(owners or {})
 
     def _run(self) -> None:
         while not self._stop:
@@ -134,7 +140,8 @@ class LogFeed:
             self._followers.pop(path).close()
 
     def _new(self, path: str, resource: str = "") -> Iterator[LogLine]:
-        follower = self._followers.setdefault(path, Follower(path, links=not resource))
+        owner = self._owners.get(path)
+        follower = self._followers.setdefault(path, Follower(path, links=not resource and owner is None, owner=owner))
         return (_line(said, path, resource) for said in follower.poll())
 
 

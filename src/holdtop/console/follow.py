@@ -113,10 +113,10 @@ class _Line:
 class Follower:
     """Follows one file, with one descriptor. Not to be shared between threads."""
 
-    def __init__(self, path: str, *, links: bool = True) -> None:
-        """``links``: a link may lead to the file; where others can put one, it may not."""
+    def __init__(self, path: str, *, links: bool = True, owner: int | None = None) -> None:
+        """``links``: a link may lead to the file; where others can put one, it may not. ``owner``: whose it must be."""
         self.path = path
-        self._links = links
+        self._links, self._owner = links, owner
         self._fd = -1
         self._identity: tuple[int, int] | None = None
         self._offset = 0
@@ -195,6 +195,10 @@ class Follower:
         if not stat.S_ISREG(status.st_mode):  # replaced between the look and the opening
             os.close(fd)
             self._say_trouble(said, "is no regular file: not followed")
+            return False
+        if self._owner not in (None, status.st_uid):  # whoever named it could show what only we may read
+            os.close(fd)
+            self._say_trouble(said, "belongs to another account than its hold: not shown")
             return False
         self._fd, self._identity = fd, (status.st_dev, status.st_ino)
         if not self._ever and status.st_size > TAIL:

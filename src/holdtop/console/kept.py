@@ -102,6 +102,11 @@ class Kept:
             for line in notes:
                 kept.remove(line)
 
+    def forget(self, file: str) -> None:
+        """Keep nothing of a file that is followed no more."""
+        for kept in (self.files, self.back, self.unfinished, self.left_out):
+            kept.pop(file, None)
+
     def let_go(self, file: str) -> None:
         """Keep no more what was read back."""
         if back := self.back.pop(file, None):

@@ -28,6 +28,8 @@ from holdtop.console.view.subject import (
 from holdtop.console.view.tree import Node, nodes
 from holdtop.model.values import Flag, Pool, Process, Severity, Snapshot, Ticket
 
+#: Logs of holds that are followed at most.
+HELD_LOGS = 20
 #: A process: its pid and its start in ticks.
 Identity = tuple[int, int]
 
@@ -49,6 +51,8 @@ class World:
     page: str = "now"
     #: Paths of the files that are followed besides the event logs.
     logs: tuple[str, ...] = ()
+    #: Paths of the newest holds' own logs, and the accounts of these holds; oldest first.
+    held_logs: dict[str, int] = field(default_factory=dict)
     #: The one that is shown; empty for the events of all holds. From which level on, and whether of one ticket only.
     log_file: str = ""
     level: str = "all"
@@ -68,6 +72,7 @@ class World:
         """Make ``snapshot`` the newest one. The first one selects the worst flag, else the holder."""
         first = self.snapshot is None
         self._note_moves(snapshot)
+        self._note_logs(snapshot)
         self.snapshot = snapshot
         self.history.add(snapshot)
         self.marked &= {(process.pid, process.start_ticks) for process in snapshot.leftovers}
@@ -83,6 +88,17 @@ class World:
             if before.get(resource.name, resource.token_path) != resource.token_path:
                 words = f"its state is now {resource.token_path}; before, {before[resource.name]}"
                 self.kept.add([LogLine(resource.name, snapshot.taken_at, "moved", "", words, "warning")])
+
+    def _note_logs(self, snapshot: Snapshot) -> None:
+        """Remember the logs of holds, some time beyond their ends: that is when they are looked at."""
+        for ticket in tickets(snapshot):
+            if ticket.log_path and ticket.uid is not None and ticket.log_path not in self.logs:
+                self.held_logs.pop(ticket.log_path, None)
+                self.held_logs[ticket.log_path] = ticket.uid
+        for path in list(self.held_logs)[:-HELD_LOGS]:
+            if path != self.log_file:
+                del self.held_logs[path]
+                self.kept.forget(path)
 
     @property
     def ticket(self) -> Ticket | None:

@@ -170,6 +170,7 @@ class Life:
         published = {
             "deadline_at": None if self.options.max_hold is None else now(self.options.max_hold),
             "limits": self.options.limits(),
+            "log": os.path.abspath(self.options.log) if self.options.log else None,
             "sensors": {limit.name: limit.sensor.source for limit in self.options.armed.armed},
         }
         options = self.options

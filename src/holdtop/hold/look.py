@@ -11,8 +11,11 @@ from holdtop.hold.places import Places, exposed
 from holdtop.hold.view import QueueView
 
 
-def look(places: Places) -> QueueView:
-    """What lies there. A missing queue is an empty one; what cannot be read is in ``problems``."""
+def look(places: Places, before: QueueView | None = None) -> QueueView:
+    """What lies there. A missing queue is an empty one; what cannot be read is in ``problems``.
+
+    ``before``: what lay there a moment ago; of a crowd not everything is read again.
+    """
     base = {
         "resource": places.resource,
         "queue_path": places.queue_path,
@@ -31,7 +34,7 @@ def look(places: Places) -> QueueView:
         return QueueView(**base, token=found_token, problems=tuple(problems))  # type: ignore[arg-type]
     try:
         with places.open_queue() as queue:
-            tickets, entries = queues.look(queue)
+            tickets, entries = queues.look(queue, before.tickets if before else ())
             records = record.read_all(queue)
             return QueueView(
                 **base,  # type: ignore[arg-type]
@@ -40,7 +43,7 @@ def look(places: Places) -> QueueView:
                 entries=tuple(entries),
                 token=found_token,
                 records=records,
-                grouped={ticket.id: recovery.grouped(records.get(ticket.id), ticket) for ticket in tickets},
+                grouped={t.id: recovery.grouped(records[t.id], t) for t in tickets if t.id in records},
                 survivors=survivors.lasting(queue),
                 stops=stop.pending(queue),
                 claims=claim.pending(queue),

@@ -10,7 +10,8 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import count
 
 from holdtop.errors import LockTimeout, PlaceError
 from holdtop.hold import record
@@ -26,6 +27,9 @@ SEQUENCE = ".sequence"
 LAST_SEQUENCE = 9_000_000_000
 #: So many tickets at the front are read by everybody who joins.
 SWEPT = 64
+#: Of those behind the front one in so many is read anew at each look: a prime, since several queues take turns.
+AFRESH = 17
+_looks = count()
 #: How long the queue's lock is waited for, in seconds; it is held for milliseconds.
 LOCK_WAIT = 10.0
 
@@ -222,18 +226,24 @@ def _left_behind(queue: Dir, name: str) -> bool:
     return False
 
 
-def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
-    """All tickets by sequence, and the entries that are none. Never blocks, never raises for one bad entry."""
+def look(queue: Dir, before: Iterable[TicketFile] = ()) -> tuple[list[TicketFile], list[QueueEntry]]:
+    """All tickets by sequence, and the entries that are none. Never blocks, never raises for one bad entry.
+
+    ``before``: what a look a moment ago has found.
+    """
     found: list[TicketFile] = []
     entries: list[QueueEntry] = []
-    for name in sorted(queue.names()):
-        if name.startswith("."):
+    names = sorted(name for name in queue.names() if not name.startswith("."))
+    known = _unchanged(names, before)
+    for name in names:
+        if name in known:
+            found.append(known[name])
             continue
         if not TICKET_FORM.fullmatch(name):
             entries.append(QueueEntry(name, _named_pid(name), "not a ticket of holdtop", foreign=True))
             continue
         try:
-            found.append(tickets.read(queue, name))
+            found.append(tickets.read(queue, name, asking=False))
         except FileNotFoundError:
             continue
         except Untrusted as error:
@@ -242,6 +252,25 @@ def look(queue: Dir) -> tuple[list[TicketFile], list[QueueEntry]]:
             entries.append(QueueEntry(name, None, error.strerror or "cannot be read", foreign=False))
     found.sort(key=lambda ticket: (ticket.sequence, ticket.pid))
     return found, entries
+
+
+def _unchanged(names: list[str], before: Iterable[TicketFile]) -> dict[str, TicketFile]:
+    """Of a crowd, those behind the front that waited and lived a moment ago, and whose number a process has.
+
+    A ticket is never rewritten, and who dies takes the number along. Somebody may have done the one or got the other
+    all the same, so in turn some are read anew at each look.
+    """
+    if len(names) <= SWEPT:
+        return {}
+    behind, there, turn = names[SWEPT], set(os.listdir("/proc")), next(_looks)
+    return {
+        ticket.id: ticket
+        for ticket in before
+        if ticket.id >= behind
+        and ticket.locked
+        and ticket.sequence % AFRESH != turn % AFRESH
+        and str(ticket.pid) in there
+    }
 
 
 def ahead(own: OwnTicket, holder: str | None) -> Iterator[TicketFile]:

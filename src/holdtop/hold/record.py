@@ -128,6 +128,7 @@ def _parse(said: dict[str, Any] | None, ticket_id: str, uid: int) -> Record | No
         at=_text(said.get("at")),
         lines=_text(said.get("lines")) or "",
         keeper_start_ticks=whole(said.get("keeper_start_ticks")),
+        log=_text(said.get("log")),
     )
 
 

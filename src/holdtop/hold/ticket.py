@@ -155,8 +155,13 @@ def _cwd() -> str:
         return ""
 
 
-def parse(data: bytes, *, uid: int, name: str | None = None, locked: bool | None = None) -> TicketFile:
-    """A ticket from its lines. Raises ``Untrusted`` when they are not those of the ticket ``name``."""
+def parse(
+    data: bytes, *, uid: int, name: str | None = None, locked: bool | None = None, asking: bool = True
+) -> TicketFile:
+    """A ticket from its lines. Raises ``Untrusted`` when they are not those of the ticket ``name``.
+
+    ``asking``: whether its process lives.
+    """
     lines = decode(data)
     ticket_id = lines.get("id", "")
     form = TICKET_FORM.fullmatch(ticket_id)
@@ -190,7 +195,7 @@ def parse(data: bytes, *, uid: int, name: str | None = None, locked: bool | None
         locked=locked,
         identity_alive=None,
     )
-    return replace(ticket, identity_alive=_identity_alive(ticket))
+    return replace(ticket, identity_alive=_identity_alive(ticket)) if asking else ticket
 
 
 def _number(text: str | None) -> int | None:
@@ -237,8 +242,11 @@ def is_locked(fd: int) -> bool:
     return bool(struct.unpack(_LIFE, answer)[0] != fcntl.F_UNLCK)
 
 
-def read(queue: Dir, name: str) -> TicketFile:
-    """The ticket of that name. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``."""
+def read(queue: Dir, name: str, *, asking: bool = True) -> TicketFile:
+    """The ticket of that name. Raises ``FileNotFoundError``, ``Untrusted`` or ``OSError``.
+
+    Not ``asking``: whether its process lives is only asked of one without a life sign.
+    """
     fd = queue.open(name)
     try:
         try:
@@ -246,6 +254,6 @@ def read(queue: Dir, name: str) -> TicketFile:
         except OSError:
             locked = None
         uid = author(os.fstat(fd), queue.of(name))
-        return parse(os.read(fd, SIZE_LIMIT), uid=uid, name=name, locked=locked)
+        return parse(os.read(fd, SIZE_LIMIT), uid=uid, name=name, locked=locked, asking=asking or not locked)
     finally:
         os.close(fd)

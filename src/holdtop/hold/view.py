@@ -41,7 +41,8 @@ class TicketFile:
     uid: int
     #: Somebody holds the life lock. ``None`` when it could not be probed.
     locked: bool | None
-    #: The identity (pid, start, boot) names a living process. ``None`` when it cannot be known from here.
+    #: The identity (pid, start, boot) names a living process. ``None`` when it cannot be known from here, or was not
+    #: asked: in a view, of a ticket with its life lock.
     identity_alive: bool | None
 
     @property
@@ -128,6 +129,8 @@ class Record:
     #: The ticket's, as in its file, which somebody may have removed.
     lines: str = ""
     keeper_start_ticks: int | None = None
+    #: Path of the file to which its payload's output goes, where it was asked for.
+    log: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

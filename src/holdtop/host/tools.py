@@ -27,7 +27,8 @@ SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 #: A tool is not read beyond this, in bytes; nor a process's environment.
 SIZE_LIMIT = 1 << 20
 
-_OURS = re.compile(r"^(?!\s*#)(.*\bholdtop\.cli\.main\b|\s*exec\s+\S*holdtop\s+run\b)", re.MULTILINE)
+_RUNS = r"exec\s+(\S*holdtop|\S*python[0-9.]*\s+(-[A-Za-z]+\s+)*-m\s+holdtop)\s+run\b"
+_OURS = re.compile(rf"^(?!\s*#)(.*\bholdtop\.cli\.main\b|\s*{_RUNS})", re.MULTILINE)
 _HOME = re.compile(r"(HOME\b|~/)")
 
 

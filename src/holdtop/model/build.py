@@ -9,7 +9,6 @@ from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
 from holdtop.model.history import foretell
 from holdtop.model.memory import ledger, pool_card
-from holdtop.model.past import Archive
 from holdtop.model.raw import Raw
 from holdtop.model.resources import Seen, pids_of, see
 from holdtop.model.scene import Scene, Stray, Survivors
@@ -39,7 +38,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         devices=raw.devices,
         memory=memory,
         containment=raw.containment,
-        resources=tuple(foretell(one.resource, Archive(one.resource.receipts), memory, raw.taken_at) for one in seen),
+        resources=tuple(foretell(one.resource, memory, raw.taken_at) for one in seen),
         flags=judge(scene),
         leftovers=tuple(leftovers),
         users={device.pci_address: tuple(facts.users(device)) for device in raw.devices},

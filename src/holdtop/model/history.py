@@ -14,16 +14,19 @@ from holdtop.model import clock
 from holdtop.model.past import FEWEST, LONGEST, Archive, Past, number
 from holdtop.model.values import ExpectedStart, Memory, Resource, Ticket, WillItFit
 
+#: The sum of more ranges than so many tells nobody anything.
+FORETOLD = 100
 #: The shortest and the longest, in seconds.
 Range = tuple[float, float]
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def foretell(resource: Resource, archive: Archive, memory: Memory, now: str) -> Resource:
+def foretell(resource: Resource, memory: Memory, now: str) -> Resource:
     """The resource with what its waiting tickets may expect. ``now``: RFC 3339."""
     if not resource.waiting:
         return resource
     tickets = (*resource.waiting, *([resource.holder] if resource.holder else []))
+    archive = Archive.of(resource.receipts)
     known = {ticket.id: archive.past(ticket.lane, ticket.command) for ticket in tickets}
     span = _left(resource, known, now)
     waiting = []
@@ -31,7 +34,8 @@ def foretell(resource: Resource, archive: Archive, memory: Memory, now: str) -> 
         fit = _fit(known[ticket.id], resource, memory) if resource.name == "gpu" else None
         expected = _expected(span, now)
         waiting.append(replace(ticket, expected_start=expected, will_it_fit=fit) if expected or fit else ticket)
-        span = _added(span, _whole(known[ticket.id], ticket))
+        crowded = ticket.position >= FORETOLD
+        span = None if crowded else _added(span, _whole(known[ticket.id], ticket))
     return replace(resource, waiting=tuple(waiting))
 
 

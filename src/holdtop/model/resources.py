@@ -200,6 +200,7 @@ def _holder(
         deadline_at=record.deadline_at if record else None,
         limits=record.limits if record and record.limits else held.limits,
         containment=record.containment if record else (),
+        log_path=record.log if record else None,
         payload=payload,
     )  # fmt: skip
 
@@ -249,6 +250,7 @@ def _ticket(
     deadline_at: str | None = None,
     limits: Mapping[str, str] | None = None,
     containment: tuple[str, ...] = (),
+    log_path: str | None = None,
     payload: Payload | None = None,
 ) -> Ticket:
     alive = facts.forest.alive(ticket.pid, ticket.start_ticks)
@@ -277,6 +279,7 @@ def _ticket(
         being_ended_by=view.claims.get(ticket.id) or view.stops.get(ticket.id),
         limits=dict(ticket.limits if limits is None else limits),
         containment=containment,
+        log_path=log_path,
         payload=payload,
     )
 

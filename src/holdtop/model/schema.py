@@ -11,6 +11,7 @@ from holdtop.model.values import Device, Memory, Readings, Snapshot
 SCHEMA = 1
 #: Fields that are for the next look or for the console, not for readers.
 _INTERNAL = frozenset({"cpu_seconds", "sampled_at", "unowned_since", "scanned_at", "receipts", "findings"})
+_known: dict[type, tuple[str, ...]] = {}
 
 
 def to_mapping(snapshot: Snapshot) -> dict[str, Any]:
@@ -67,10 +68,19 @@ def _device(device: Device, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def _fields(kind: type) -> tuple[str, ...]:
+    """Of a data class; none of anything else. Each kind is looked into once."""
+    if kind not in _known:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        _known[kind] = tuple(field.name for field in fields if field.name not in _INTERNAL)
+    return _known[kind]
+
+
 def _plain(value: Any) -> Any:
     """Data classes, mappings and tuples as dictionaries and lists."""
-    if dataclasses.is_dataclass(value):
-        names = (field.name for field in dataclasses.fields(value) if field.name not in _INTERNAL)
+    if value is None or isinstance(value, str | int | float):  # most are, and thousands of tickets may wait
+        return value
+    if names := _fields(type(value)):
         return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

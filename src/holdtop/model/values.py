@@ -190,6 +190,8 @@ class Ticket:
     limits: Mapping[str, str] = field(default_factory=dict)
     #: What keeps the payload together, strongest first, as its hold says; empty when it does not.
     containment: tuple[str, ...] = ()
+    #: Path of the file to which the payload's output goes, as its hold says; ``None`` without one.
+    log_path: str | None = None
     payload: Payload | None = None
     expected_start: ExpectedStart | None = None
     will_it_fit: WillItFit | None = None

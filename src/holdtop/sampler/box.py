@@ -57,7 +57,9 @@ class Box:
         resources, state_dir, self._roots, self._limits, sensors, setup = question
         roots = self._roots
         self._wanted: frozenset[tuple[int, int]] = frozenset()
-        self._looks: Source[tuple[Look, ...]] = Source("state", lambda: look_all(resources, state_dir))
+        self._looks: Source[tuple[Look, ...]] = Source(
+            "state", lambda: look_all(resources, state_dir, before=_newest(self._looks, ()))
+        )
         self._standing: Source[_Standing] = Source("box", lambda: _standing(roots), STANDING_PERIOD)
         self._table: Source[Table] = Source("processes", lambda: processes.scan(roots.proc))
         self._details: Source[tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]]

@@ -18,31 +18,39 @@ AGAIN = 0.02
 
 
 def look_all(
-    resources: Collection[str] | None, state_dir: str | None, environ: Mapping[str, str] = os.environ
+    resources: Collection[str] | None,
+    state_dir: str | None,
+    environ: Mapping[str, str] = os.environ,
+    before: Collection[Look] = (),
 ) -> tuple[Look, ...]:
-    """One look at each of the resources, or at all that have state, and always at ``gpu``. Never raises."""
+    """One look at each of the resources, or at all that have state, and always at ``gpu``. Never raises.
+
+    ``before``: the looks of a moment ago.
+    """
     if resources is None:
         try:
             resources = places.known_resources(state_dir, environ)
         except HoldtopError:
             resources = ("gpu",)  # what is wrong is found again, and said, below
-    return tuple(_look(resource, state_dir, environ) for resource in resources)
+    views = {one.view.queue_path: one.view for one in before if one.view}
+    return tuple(_look(resource, state_dir, environ, views) for resource in resources)
 
 
-def _look(resource: str, state_dir: str | None, environ: Mapping[str, str]) -> Look:
+def _look(resource: str, state_dir: str | None, environ: Mapping[str, str], before: Mapping[str, QueueView]) -> Look:
     try:
         found = places.resolve(resource, state_dir, environ)
     except (HoldtopError, OSError) as error:
         return Look(resource, None, str(error), half_named=_half_named(resource, state_dir, environ))
-    return Look(found.resource, steady(found), elsewhere=tuple(_elsewhere(found, environ)))
+    view = steady(found, before.get(found.queue_path))
+    return Look(found.resource, view, elsewhere=tuple(_elsewhere(found, environ)))
 
 
-def steady(found: Places) -> QueueView:
+def steady(found: Places, before: QueueView | None = None) -> QueueView:
     """A view in which nothing dead was seen, or seen twice."""
-    view = look(found)
+    view = look(found, before)
     if (view.token and view.token.ghost) or any(ticket.dead for ticket in view.tickets):
         time.sleep(AGAIN)
-        view = look(found)
+        view = look(found, view)
     return view
 
 

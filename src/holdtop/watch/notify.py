@@ -26,6 +26,8 @@ TRIES, BETWEEN = 3, 10.0
 #: Seconds that a program may take; then it is ended with all that it started.
 LONGEST = 30
 _EXEC = "exec:"
+#: What Apprise calls a severity: its services choose colour and sound by it.
+_TYPES = {"critical": "failure", "warning": "warning", "info": "info"}
 #: Raises ``OSError`` when the notice did not get there.
 _Send = Callable[[Notice, str], None]
 
@@ -100,8 +102,10 @@ def _apprise(said: str) -> _Send:
         raise UsageError(f"--notify: Apprise does not know an address like this {_scheme(said)}…")
 
     def send(notice: Notice, host: str) -> None:
-        try:
-            sent = target.notify(body=notice.line, title=f"holdtop on {host}: {notice.flag.kind} {notice.state}")
+        title = f"holdtop on {host}: {notice.flag.kind} {notice.state}"
+        kind = "success" if notice.state == "resolved" else _TYPES[notice.flag.severity]
+        try:  # as text: a service that shows markup is to escape what lanes and files are called
+            sent = target.notify(body=notice.line, title=title, notify_type=kind, body_format="text")
         except Exception as error:  # its services raise what they like
             raise OSError(f"{type(error).__name__}: {error}") from error
         if not sent:

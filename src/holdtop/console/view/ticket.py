@@ -53,6 +53,8 @@ def particulars(ticket: Ticket) -> Iterator[tuple[str, str]]:
     yield "command", command_text(ticket.command) or "unknown"
     pids = f"pid {ticket.pid}" + (f", keeper {ticket.keeper_pid}" if ticket.keeper_pid else "")
     yield "started by", f"{who(ticket)}, {pids}, in {ticket.cwd or 'an unknown directory'}"
+    if ticket.log_path:
+        yield "log", ticket.log_path
     yield "limits", limits_text(ticket.limits) or "none"
     if ticket.containment:
         yield "kept by", ", ".join(ticket.containment)

@@ -27,7 +27,7 @@ SEEK = 16
 
 
 class SourcePanel(Rows[str]):
-    """The events of all holds (an empty path), and each file that the configuration names."""
+    """The events of all holds (an empty path), each file that the configuration names, and the holds' own logs."""
 
     NAME = "Logs"
 
@@ -40,7 +40,7 @@ class SourcePanel(Rows[str]):
         return item
 
     def see(self) -> None:
-        self.show(["", *self.world.logs])
+        self.show(["", *self.world.logs, *reversed(self.world.held_logs)])
 
     def draw(self, item: str, width: int, selected: bool) -> Sequence[Line]:
         return (source_row(item, self.world.kept.lines(item), width, self.look.glyphs, selected=selected),)
@@ -49,7 +49,7 @@ class SourcePanel(Rows[str]):
         return source_head(self.size.width, self.look.glyphs)
 
     def detail(self) -> str:
-        return "followed live" if self.world.logs else 'more of them: logs = ["/path"] in the configuration'
+        return "followed live" if len(self.items) > 1 else 'more of them: logs = ["/path"] in the configuration'
 
 
 class LinesPanel(EventPanel):

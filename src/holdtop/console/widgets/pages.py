@@ -65,13 +65,15 @@ class FactsPanel(Shown):
 
 
 class OwnPanel(EventPanel):
-    """What the selected ticket's hold said."""
+    """What the selected ticket's hold said, and what its payload says in the log of its own."""
 
     NAME = "Its log"
 
     def chosen(self, lines: Iterable[LogLine]) -> list[LogLine]:
-        ticket = self.world.ticket
-        return super().chosen(line for line in lines if ticket is not None and line.ticket == ticket.id)
+        if (ticket := self.world.ticket) is None:
+            return []
+        own = self.world.kept.lines(ticket.log_path) if ticket.log_path else ()
+        return super().chosen([*(line for line in lines if line.ticket == ticket.id), *own])
 
 
 class _Receipts(Rows[Mapping[str, object]]):

@@ -12,7 +12,7 @@ from holdtop.host.accounts import Account, account, group_name, members
 from holdtop.host.said import Fact, Finding, Said, Unlooked
 from holdtop.host.tools import environment
 from holdtop.payload.members import real_uid
-from holdtop.payload.process import scan
+from holdtop.payload.process import read_stat, scan
 from holdtop.render import counted
 from holdtop.sources.files import read, read_text
 
@@ -95,7 +95,7 @@ def variables(state_dir: str) -> Iterator[Said]:
         closed = 0
         for pid in _pids(one):
             environ = dict(environment(pid))
-            closed += not environ
+            closed += not environ and _lives(pid)
             for said in _odd(environ, state_dir):
                 found[said].append(pid)
         for (kind, what, remedy), pids in found.items():
@@ -105,6 +105,12 @@ def variables(state_dir: str) -> Iterator[Said]:
             yield Unlooked(
                 "closed", f"the variables of {counted(closed, 'process', 'processes')} of {one.name}", "closed"
             )
+
+
+def _lives(pid: int) -> bool:
+    """One that has ended meanwhile has no variables any more."""
+    stat = read_stat(pid)
+    return stat is not None and not stat.dead
 
 
 def _odd(environ: dict[str, str], state_dir: str) -> Iterator[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdtop.host.doctor.findings import Case, Fact, Said, Unlooked
-from holdtop.host.runner import verify, watched
+from holdtop.host.runner import lingering, verify, watched
 
 
 def runners(case: Case) -> Iterator[Said]:
@@ -22,6 +22,8 @@ def runners(case: Case) -> Iterator[Said]:
             continue
         verdict = verify.at_once(one.settings, one.said)
         yield from verdict.findings
+        if one.manager != "system" and (logout := lingering.finding(one.settings.user)):
+            yield logout
         yield from (Unlooked("runner", f"all of {one.settings.unit}", why) for why in verdict.unlooked)
         yield from (Fact("runner", f"{one.settings.unit}: {remark}") for remark in verdict.remarks)
         if not verdict.findings:

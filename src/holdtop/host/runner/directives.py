@@ -66,7 +66,11 @@ def log(settings: Settings) -> str:
 
 
 def _no_unit(settings: Settings, state: str) -> Finding:
-    remedy = f"{_systemctl(settings)} unmask {settings.unit}" if state == "masked" else install(settings)
+    remedy = (
+        f"{_systemctl(settings)} unmask {settings.unit}"
+        if state == "masked"
+        else f"{install(settings)}  # with its other options"
+    )
     what = "there is no such unit" if state == "not-found" else f"its unit is {state}"
     return _finding(settings, "no-unit", what, "no job is taken", remedy)
 

@@ -19,7 +19,7 @@ from holdtop.errors import HoldtopError, RefusedError
 from holdtop.hold.files import Dir, refuse, writing
 from holdtop.host.access import exposed
 from holdtop.host.accounts import account, group_name, group_named, members
-from holdtop.host.runner import homes, registration, tarball, unit
+from holdtop.host.runner import homes, lingering, registration, tarball, unit
 from holdtop.host.runner.bus import Manager, linger
 from holdtop.host.runner.ledger import Ledger
 from holdtop.host.runner.settings import Settings
@@ -50,7 +50,7 @@ def plan(wanted: Wanted, manager: Manager) -> list[Step]:
     if wanted.tarball and wanted.sha256sums:
         steps += _unpacking(wanted, wanted.tarball, wanted.sha256sums)
     steps += registration.steps(settings, wanted.registration)
-    if wanted.linger and not os.path.exists(f"/var/lib/systemd/linger/{settings.user}"):
+    if wanted.linger and not lingering.lingers(settings.user):
         steps.append(Step(f"let {settings.user}'s manager linger", partial(_linger, ledger)))
     return [*steps, *_unit(wanted, ledger, manager)]
 
@@ -71,8 +71,8 @@ def warnings(wanted: Wanted) -> Iterator[str]:
     settings = wanted.settings
     if settings.system and (shell := _shell(settings.user)):
         yield f"{settings.user} was there before, with the shell {shell}: usermod --shell {NO_SHELL} {settings.user}"
-    if not settings.system and not wanted.linger and not os.path.exists(f"/var/lib/systemd/linger/{settings.user}"):
-        yield f"without linger your last logout ends the runner: --linger, or loginctl enable-linger {settings.user}"
+    if not settings.system and not wanted.linger and (one := lingering.finding(settings.user)):
+        yield f"{one.what}: {one.why}; --linger, or {one.remedy}"
 
 
 def _shell(user: str) -> str | None:

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdtop.errors import HoldtopError
@@ -81,10 +82,10 @@ def _resolution(settings: Settings, state_dir: str, environ: Mapping[str, str]) 
 def _tool(settings: Settings, state_dir: str, name: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     path = shutil.which(name, path=environ.get("PATH", ""))
     if path is None:
-        remedy = (
-            f"put holdtop's own {name} into a directory of --path-dir, for {settings.user} to read and not to write"
+        what, put = f"{settings.user} finds no {name} on its PATH", f"{next(iter(settings.path_dirs), 'DIR')}/{name}"
+        remedy = _put_own(name, put) + (
+            "" if settings.path_dirs else f"; {directives.install(settings)} --path-dir DIR"
         )
-        what = f"{settings.user} finds no {name} on its PATH"
         yield Finding("no-tool", what, "jobs cannot queue by it", remedy, name)
         return
     try:
@@ -96,7 +97,12 @@ def _tool(settings: Settings, state_dir: str, name: str, environ: Mapping[str, s
     if where not in ("ours", "fleet"):
         what = "looks for the state in its account's home only" if where == "home" else "does not tell where it queues"
         why = "this runner must not take NPU work" if name == "npu-hold" else "its jobs would not meet the others'"
-        yield Finding("tool", f"{path} {what}", why, f"replace it by holdtop's own {name}", path)
+        yield Finding("tool", f"{path} {what}", why, _put_own(name, path), path)
+
+
+def _put_own(name: str, path: str) -> str:
+    """The command that puts ours there; it lies beside the interpreter, which the account has to reach."""
+    return f"sudo ln -sfn {shlex.quote(os.path.join(os.path.dirname(sys.executable), name))} {shlex.quote(path)}"
 
 
 def _state(settings: Settings, state_dir: str, environ: Mapping[str, str]) -> Iterator[Finding]:

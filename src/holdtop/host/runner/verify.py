@@ -10,7 +10,7 @@ from typing import Any
 
 from holdtop.errors import HoldtopError, UnseenError, UsageError
 from holdtop.host.accounts import account
-from holdtop.host.runner import directives, reach
+from holdtop.host.runner import directives, lingering, reach
 from holdtop.host.runner.bus import Manager
 from holdtop.host.runner.child import ask_as
 from holdtop.host.runner.settings import Settings
@@ -125,8 +125,8 @@ def _remarks(settings: Settings, said: Mapping[str, Any]) -> list[str]:
     group = said.get("ControlGroup") or ""
     if said["LoadState"] == "loaded" and not enforced(group):
         found.append("MemoryMax and MemoryHigh are named but not enforced: there is no memory controller for the unit")
-    if not settings.system and not os.path.exists(f"/var/lib/systemd/linger/{settings.user}"):
-        found.append(f"without linger the last logout ends the runner: loginctl enable-linger {settings.user}")
+    if not settings.system and (one := lingering.finding(settings.user)):
+        found.append(f"{one.what}: {one.why}; {one.remedy}")
     return found
 
 
