@@ -46,7 +46,7 @@ def answers(opened: Terminal) -> None:
     """A key is heard: the next page is drawn, and this one again."""
     opened.written = b""
     opened.type(b"5")
-    opened.until(b"Nothing is known of CI runners", seconds=SOON)
+    opened.until(b"CI runner of holdtop", seconds=SOON)
     opened.type(b"3")
 
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import pytest
 
-from holdtop.payload.custody import MemoryUse, Used
-from holdtop.payload.metering import Level, Meter, Owners
+from holdtop.payload.custody import MemoryUse
+from holdtop.payload.metering import Level, Looked, Meter, Owners
 from holdtop.payload.process import Identity
 from holdtop.sources import users
 from holdtop.sources.roots import Roots
@@ -241,8 +241,8 @@ class Fake:
     def level(self) -> Level:
         return Level("0000:c5:00.0", "gtt", 0, "")
 
-    def used(self, members: object) -> dict[Any, Any]:
-        return {}
+    def look(self, members: object) -> Looked:
+        return Looked()
 
 
 @pytest.mark.parametrize(
@@ -261,13 +261,13 @@ def test_whose_the_rest_is(held_gib: float, unreadable: int, right: str) -> None
     assert Meter(Fake(Owners(int(held_gib * GIB), "closed" * unreadable))).judge(use).state == right
 
 
-def meter(*levels: Level, members: tuple[Identity, ...] = (), used: Mapping[Identity, Used] | None = None) -> Meter:
+def meter(*levels: Level, members: tuple[Identity, ...] = (), together: int | None = None) -> Meter:
     """One that has read these, the first before the payload, and looked at the members once."""
     gauge = Fake(Owners(0))
     made = Meter(gauge, members)
     remaining = list(levels)
     gauge.level = lambda: remaining.pop(0)  # type: ignore[method-assign]
-    gauge.used = lambda _members: used or {}  # type: ignore[method-assign, assignment, return-value]
+    gauge.look = lambda members: Looked(together=together)  # type: ignore[method-assign]
     for _ in levels:
         assert made._take_level(gauge)
     if members:
@@ -291,12 +291,12 @@ def test_another_cards_level_says_nothing() -> None:
 def test_a_peak_of_members_that_are_closed_is_not_zero() -> None:
     """The level may fall meanwhile; a rise of it is what it is."""
     me = Identity(1, 1)
-    for levels, used, right in (
-        ((level(40), level(20)), {}, None),
-        ((level(40), level(20)), {me: Used(0, 0)}, 0),
-        ((level(40), level(50)), {}, 10 * GIB),
+    for levels, together, right in (
+        ((level(40), level(20)), None, None),
+        ((level(40), level(20)), 0, 0),
+        ((level(40), level(50)), None, 10 * GIB),
     ):
-        use = meter(*levels, members=(me,), used=used).after()
+        use = meter(*levels, members=(me,), together=together).after()
         assert use is not None
         assert use.peak_bytes == right
 
@@ -305,20 +305,19 @@ def test_a_peak_is_the_payloads_own_where_it_could_be_read() -> None:
     """A stray that grew meanwhile is in the level's rise: 55.7 GiB were said of a payload that had 41.3."""
     me = Identity(1, 1)
     whole = (level(2), level(58))
-    for used, right in (
-        ({me: Used(41 * GIB, 0)}, (41 * GIB, "payload")),
-        ({me: Used(0, 0)}, (56 * GIB, "level")),  # nothing of its own: somebody has it for the payload
-        ({me: Used(None, 0)}, (56 * GIB, "level")),
-        ({}, (56 * GIB, "level")),
+    for together, right in (
+        (41 * GIB, (41 * GIB, "payload")),
+        (0, (56 * GIB, "level")),  # nothing of its own: somebody has it for the payload
+        (None, (56 * GIB, "level")),
     ):
-        use = meter(*whole, members=(me,), used=used).after()
+        use = meter(*whole, members=(me,), together=together).after()
         assert use is not None
         assert (use.peak_bytes, use.peak_source) == right
 
 
 def test_the_members_are_looked_at_when_the_level_has_risen() -> None:
     """Between two looks a payload may come and go, and only the rise would tell of it."""
-    made = meter(level(2), level(2.4), members=(Identity(1, 1),), used={Identity(1, 1): Used(0, 0)})
+    made = meter(level(2), level(2.4), members=(Identity(1, 1),), together=0)
     gauge = Fake(Owners(0))
     assert not made._look_is_due(gauge)
     gauge.level = lambda: level(30)  # type: ignore[method-assign]

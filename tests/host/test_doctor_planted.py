@@ -117,6 +117,8 @@ ACCOUNTS = {
         f"install -d -o owner {OWNERS}/GPU-QUEUE; {NAPS} install -o owner /dev/null {OWNERS}/GPU-QUEUE/job.shell.$!",
     ),
 }
+#: As the vendor's script makes it, and one that was put aside.
+VENDORS = "[Service]\nExecStart=/bin/sleep 1000000\nKillMode=process\n[Install]\nWantedBy=multi-user.target\n"
 USUAL = ":".join(SYSTEM_PATH)
 #: Of runners, by the name of each: lines of the unit that are replaced, and shell's words after the start.
 RUNNERS = {
@@ -152,6 +154,7 @@ RUNNERS = {
     "owns": (Fault("writable", f"may write {TOOLS}/npu-hold", f"chown ghrunner {TOOLS}/npu-hold"), {}),
 }
 
+VENDORS_FAULT = Fault("vendor-runner", "Restart=no is in force, KillMode=process is in force")
 #: What a runner's account is denied by a closed queue and a lost lock, and has not as root.
 FOLLOWS = {"state-denied", "lock", "old-groups"}
 
@@ -202,9 +205,13 @@ def test_all_that_is_planted_is_found_and_nothing_on_a_healthy_box(machine: Path
         assert {one["kind"] for one in found} == {fault.kind for fault in MACHINE.values()}
 
         start(box, *(put(box, name, lines, LISTENER) for name, (_, lines) in RUNNERS.items() if lines is not None))
+        for name in ("actions.runner.o-r.used", "actions.runner.o-r.aside"):
+            box.write(f"/etc/systemd/system/{name}.service", VENDORS)
+        box.do("systemctl", "enable", "--quiet", "actions.runner.o-r.used")
         for fault in (*runners.values(), *ACCOUNTS.values()):
             box.do("sh", "-c", str(fault.plant))
         found = examined(box, machine)
-    assert lacking(runners | ACCOUNTS, found) == []
+    assert lacking(runners | ACCOUNTS | {"the vendor's": VENDORS_FAULT}, found) == []
+    assert [one["about"] for one in found if one["kind"] == VENDORS_FAULT.kind] == ["actions.runner.o-r.used.service"]
     expected = {fault.kind for fault in (*runners.values(), *ACCOUNTS.values(), *MACHINE.values())}
-    assert {one["kind"] for one in found} - expected == FOLLOWS
+    assert {one["kind"] for one in found} - expected == {*FOLLOWS, VENDORS_FAULT.kind}

@@ -142,12 +142,20 @@ def test_refused_while_an_account_has_a_tool_that_knows_its_home_only(two: Priva
     init(two)
 
 
+def test_a_name_that_no_group_can_have_is_refused_before_anything_is_done(two: PrivateBox) -> None:
+    for name in ("", "a b", "-x", "x" * 33):
+        done = two.state_verb("init", "--user", "owner", f"--group={name}", "--dry-run")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is no name for a group" in done.stderr
+
+
 def test_refused_below_what_others_may_write_and_into_somebodys_own_group(two: PrivateBox) -> None:
     two.at("/var/lib").chmod(0o777)
     assert "/var/lib may be written by everybody" in refused(two)
     two.at("/var/lib").chmod(0o755)
     assert "own group of owner" in refused(two, "--user", "runner", "--group", "owner")
     assert "--user NAME" in refused(two, "--group", "fresh")
+    assert "--user NAME" in refused(two, "--user", "root"), "who could queue anyway"
     assert two.do("getent", "group", GROUP, "fresh", check=False).stdout == ""
     two.state.symlink_to("/home")
     assert "no directory" in refused(two)

@@ -212,7 +212,7 @@ CASES: dict[str, Case] = {
     "memory that a driver may still free": Case(
         stranded(view(token=None, tickets=(), records={}, receipts=({"at": at("11:59:55")},))), []
     ),
-    "memory without an owner, seen from a container": Case(stranded(initial_pidns=False), []),
+    "memory without an owner, seen from a container": Case(stranded(initial_pidns=False), [("unreadable", "info", ())]),
     "memory of a user who does not tell": Case(stranded(uses=uses(user(700, None))), []),
     "memory that somebody closed to us may hold": Case(
         stranded(uses=uses(denied=(900,))), [("unreadable", "info", ())]

@@ -51,7 +51,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], set[str], str]] = {
     "no pool": (
         {"devices": card(gtt_total_bytes=None)},
         {*PARTS, "headroom_bytes"},
-        "no total of memory of its own is known",
+        "why not",
     ),
     "nothing says what is used": (
         {"devices": card(gtt_used_bytes=None)},
@@ -61,7 +61,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], set[str], str]] = {
     "no RAM": ({"host_readings": {**HOST, **readings(mem_available_bytes=None)}}, {"headroom_bytes"}, "why not"),
     "used is more than there is": (
         {"devices": card(gtt_used_bytes=125 * GIB)},
-        {"headroom_bytes"},
+        {"headroom_bytes", "unattributed_bytes"},
         "gtt_used_bytes is more than gtt_total_bytes",
     ),
     "held is more than used": (

@@ -15,10 +15,12 @@ import pytest
 
 from holdtop.model.attribution import attribute
 from holdtop.model.raw import Client
-from holdtop.sources import processes, users
+from holdtop.model.values import Device
+from holdtop.sources import kfd, processes, users
 from holdtop.sources.roots import Roots
 from tests.hold.lanes import until
 from tests.reading.machines import fdinfo, laid, shown, stat_line, tree
+from tests.reading.views import readings
 
 KIB = 1024
 
@@ -36,7 +38,7 @@ def synthetic(root: Path, fds: dict[int, dict[int, tuple[str, str]]]) -> Roots:
 
 def held(roots: Roots) -> dict[int, int | None]:
     stats = processes.scan(roots.proc).stats
-    return {pid: one.gtt_bytes for pid, one in attribute(users.scan(roots), stats, {}).items()}
+    return {pid: one.gtt_bytes for pid, one in attribute(users.scan(roots), stats, ()).items()}
 
 
 RENDER = "/dev/dri/renderD128"
@@ -84,6 +86,11 @@ def test_kfd_alone_holds_nothing_that_is_known(tmp_path: Path) -> None:
     assert (found[10].resources, found[10].clients) == (frozenset({"gpu"}), ())
 
 
+def card(gtt: int = 1, vram: int = 0) -> Device:
+    """By its totals, of which the larger one is the pool's."""
+    return Device("0000:c5:00.0", "apu", "gpu", readings(gtt_total_bytes=gtt, vram_total_bytes=vram))
+
+
 def test_kfd_tells_of_processes_that_fdinfo_is_silent_about(tmp_path: Path) -> None:
     """It is never added: what fdinfo says counts alone. A row of zeros is somebody who only opened it."""
     silent = "drm-driver:\tamdgpu\ndrm-pdev:\t0000:c5:00.0\ndrm-client-id:\t9\n"
@@ -93,16 +100,16 @@ def test_kfd_tells_of_processes_that_fdinfo_is_silent_about(tmp_path: Path) -> N
     rows = {f"{pid}/vram_7001": f"{size}\n" for pid, size in ((10, 5), (11, 6), (12, 7), (13, 0), (14, 8))}
     tree(tmp_path / "sys/class/kfd/kfd/topology/nodes", dict(node))
     tree(tmp_path / "sys/class/kfd/kfd/proc", dict(rows))
-    scanned = users.scan(replace(roots, sys=str(tmp_path / "sys")))
+    scanned = replace(users.scan(roots), kfd=kfd.ask(replace(roots, sys=str(tmp_path / "sys"))).used)
     assert scanned.kfd == {pid: {"0000:c5:00.0": size} for pid, size in ((10, 5), (11, 6), (12, 7), (14, 8))}
     stats = processes.scan(roots.proc).stats
-    found = attribute(scanned, stats, {"0000:c5:00.0": "gtt"})
+    found = attribute(scanned, stats, [card()])
     assert {pid: (one.gtt_bytes, one.source) for pid, one in found.items()} == {
         10: (4 * KIB, "fdinfo"),
         11: (6, "kfd"),
         12: (7, "kfd"),
     }
-    assert attribute(scanned, stats, {"0000:c5:00.0": "vram"})[11].vram_bytes == 6
+    assert attribute(scanned, stats, [card(vram=2)])[11].vram_bytes == 6
 
 
 def test_kfd_takes_nothing_away_and_counts_nothing_twice(tmp_path: Path) -> None:
@@ -113,7 +120,7 @@ def test_kfd_takes_nothing_away_and_counts_nothing_twice(tmp_path: Path) -> None
     roots = synthetic(tmp_path, fds)
     stats = processes.scan(roots.proc).stats
     scanned = replace(users.scan(roots), kfd={pid: {"0000:c5:00.0": 4 * KIB} for pid in fds})
-    found = attribute(scanned, stats, {"0000:c5:00.0": "gtt"})
+    found = attribute(scanned, stats, [card()])
     assert (found[10].gtt_bytes, found[10].npu_bytes, found[10].resources) == (
         4 * KIB,
         8 * KIB,
@@ -130,7 +137,7 @@ def test_a_clients_larger_figure_counts_of_each_kind(tmp_path: Path) -> None:
     roots = synthetic(tmp_path, fds)
     scanned = users.scan(roots)
     assert [client.npu_bytes for client in scanned.users[10].clients] == [8 * KIB]
-    found = attribute(scanned, processes.scan(roots.proc).stats, {})
+    found = attribute(scanned, processes.scan(roots.proc).stats, ())
     assert {pid: one.npu_bytes for pid, one in found.items()} == {10: 12 * KIB, 11: 0}
 
 
@@ -155,7 +162,7 @@ def test_a_user_of_the_npu_in_every_drivers_form(tmp_path: Path, form: str) -> N
     info = NPU + text if text else "pos:\t0\nflags:\t02100002\n"
     card = fdinfo(7, resident_gtt="4 KiB", resident_vram="0")
     roots = synthetic(tmp_path, {10: {3: ("/dev/accel/accel0", info), 4: (RENDER, card)}})
-    (user,) = attribute(users.scan(roots), processes.scan(roots.proc).stats, {}).values()
+    (user,) = attribute(users.scan(roots), processes.scan(roots.proc).stats, ()).values()
     assert (user.resources, user.npu_bytes, user.gtt_bytes) == (frozenset({"gpu", "npu"}), size, 4 * KIB)
 
 

@@ -116,7 +116,7 @@ TELL = """
 import json, sys
 from holdtop.model.values import Flag
 from holdtop.watch import notify
-from holdtop.watch.notices import Notice
+from holdtop.model.standing import Notice
 notify.TRIES = 1
 address, *states = sys.argv[1:]
 target = notify.Target(address, lambda said: print(said, file=sys.stderr))
@@ -151,6 +151,7 @@ def test_an_address_goes_to_apprise() -> None:
         done = apprise(f"json://ann:secret@127.0.0.1:{server.server_port}/hook", "raised", "resolved")
         server.shutdown()
         serving.join()
+    assert done.returncode == 0, done.stderr
     ((path, login, raised), (_, _, resolved)) = posted
     assert (path, login) == ("/hook", f"Basic {base64.b64encode(b'ann:secret').decode()}")
     assert (raised["title"], raised["type"]) == ("holdtop on box: hot raised", "failure")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from holdtop.payload.custody import Used
 from holdtop.payload.devices import DeviceUse
 from holdtop.payload.limits import Sample, Sensor
-from holdtop.payload.metering import Gauge, Level, Owners
+from holdtop.payload.metering import Gauge, Level, Looked, Owners
 from holdtop.payload.process import Identity
 
 if TYPE_CHECKING:
     from holdtop.model.attribution import Held
     from holdtop.model.raw import Uses
-    from holdtop.model.values import Device
+    from holdtop.model.values import Device, Pool
 
 #: Where a device that anybody could have open shows itself.
 _NODES = ("/dev/dri", "/dev/kfd", "/dev/accel")
@@ -91,7 +91,7 @@ class _GpuGauge:
         return UNOWNED_SLACK
 
     def level(self) -> Level | None:
-        card = self._card()
+        card = _card(self._devices())
         if card is None:
             return None
         if card.pool is None:
@@ -101,58 +101,78 @@ class _GpuGauge:
             card.pci_address, card.pool, None if used.value is None else int(used.value), used.why or used.source or ""
         )
 
-    def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
-        held, uses = self._held({one.pid for one in members}, None)
-        nothing = Used(0, 0)
-        return {
-            one: Used(held[one.pid].gtt_bytes, held[one.pid].vram_bytes) if one.pid in held else nothing
+    def look(self, members: Collection[Identity]) -> Looked:
+        from holdtop.model.attribution import together
+
+        devices = self._devices()
+        held, uses = self._held({one.pid for one in members}, devices)
+        each = {
+            one: Used(held[one.pid].gtt_bytes, held[one.pid].vram_bytes) if one.pid in held else Used(0, 0)
             for one in members
             if one.pid not in uses.denied
         }
+        card = _card(self._devices())  # after that scan: what is used now is at least what it has seen
+        if card is None or card.pool is None or len(each) < len(members) or not _say(held, card.pool):
+            return Looked(each)
+        clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
+        return Looked(each, together(clients, card.pool, {card.pci_address: _used(card)}))
 
     def owners(self) -> Owners:
         from holdtop.hold.ticket import INITIAL_PIDNS, namespace
-        from holdtop.model.memory import held_together
+        from holdtop.model.attribution import together
 
-        card = self._card()
+        devices = self._devices()
+        card = _card(devices)
         if card is None or card.pool is None:
             return Owners(0, "the card is not there any more")
-        held, uses = self._held(None, card)
+        held, uses = self._held(None, devices)
         clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
-        sizes = (one.gtt_bytes if card.pool == "gtt" else one.vram_bytes for one in held.values())
         reasons = (
             ("processes of other accounts do not show themselves (hidepid)", uses.hidden),
             ("this pid namespace shows its own processes only", namespace("pid") != INITIAL_PIDNS),
             (f"{len(uses.denied)} processes may not be looked into", uses.denied),
-            ("a process that uses the device does not say how much", None in sizes),
+            ("a process that uses the device does not say how much", not _say(held, card.pool)),
         )
-        return Owners(held_together(clients, card.pool), next((why for why, so in reasons if so), ""))
+        owned = together(clients, card.pool, {card.pci_address: _used(card)})
+        return Owners(owned, next((why for why, so in reasons if so), ""))
 
-    def _card(self) -> Device | None:
-        from holdtop.model.memory import pool_card
+    def _devices(self) -> list[Device]:
         from holdtop.model.values import Device
         from holdtop.sources import cards, gpu
         from holdtop.sources.roots import Roots
 
-        found = []
-        for card in cards.find(Roots.from_environ().sys):
-            if card.kind != "npu":
-                found.append(Device(card.pci_address, card.kind, "gpu", gpu.memory(card)))
-        return pool_card(found)
+        found = cards.find(Roots.from_environ().sys)
+        return [Device(one.pci_address, one.kind, "gpu", gpu.memory(one)) for one in found if one.kind != "npu"]
 
-    def _held(self, pids: Collection[int] | None, card: Device | None) -> tuple[Mapping[int, Held], Uses]:
-        """By pid, of these processes or of all, and the scan itself. ``card``: where KFD's memory lies."""
+    def _held(self, pids: Collection[int] | None, devices: list[Device]) -> tuple[Mapping[int, Held], Uses]:
+        """By pid, of these processes or of all, and the scan itself."""
         from dataclasses import replace
 
         from holdtop.hold.ticket import INITIAL_PIDNS, namespace
-        from holdtop.model.attribution import attribute
-        from holdtop.sources import processes, users
+        from holdtop.model.attribution import attribute, placed
+        from holdtop.sources import kfd, processes, users
         from holdtop.sources.roots import Roots
 
         roots = Roots.from_environ()
-        uses = users.scan(roots, pids)
+        uses = placed(users.scan(roots, pids), devices)
+        if pids is None and namespace("pid") == INITIAL_PIDNS:  # its numbers are the initial namespace's
+            uses = replace(uses, kfd=kfd.ask(roots).used)
         stats = {pid: stat for pid in uses.users if (stat := processes.read_stat(roots.proc, pid))}
-        if namespace("pid") != INITIAL_PIDNS:
-            uses = replace(uses, kfd={})  # its numbers are the initial namespace's
-        pools = {card.pci_address: card.pool} if card else {}
-        return attribute(uses, stats, pools), uses
+        return attribute(uses, stats, devices), uses
+
+
+def _card(devices: list[Device]) -> Device | None:
+    from holdtop.model.memory import pool_card
+
+    return pool_card(devices)
+
+
+def _used(card: Device) -> int | None:
+    """Of its pool, in bytes."""
+    value = card.readings[f"{card.pool}_used_bytes"].value
+    return None if value is None else int(value)
+
+
+def _say(held: Mapping[int, Held], pool: Pool) -> bool:
+    """Whether all of them say what they have of that pool."""
+    return all(one.says(pool) for one in held.values() if "gpu" in one.resources)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 
-from holdtop.errors import HoldError, RefusedError
+from holdtop.errors import HoldError, RefusedError, UsageError
 from holdtop.hold.files import ASIDE, DIRECTORY_MODE, SHARED_FILE_MODE, Dir, refuse, writing
 from holdtop.hold.places import Places, of_home
 from holdtop.host import ageing, history, migrate
@@ -28,6 +29,9 @@ from holdtop.payload import linux
 QUEUES = ("gpu-queue", "npu-queue")
 #: Gates that only know the lock open it for writing, as shells do (``exec 9>npu.lock``): the one file that is 0660.
 LOCK = "npu.lock"
+
+#: What groupadd(8) takes on every distribution.
+_GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +127,17 @@ def _furnish(directory: Dir, gid: int) -> None:
 
 
 def _group(wanted: Wanted) -> Iterator[Step]:
-    """A group that owns the hold state and nothing else, with its members. Raises ``RefusedError``."""
+    """A group that owns the hold state and nothing else, with its members. Raises ``RefusedError``, ``UsageError``."""
     group = group_named(wanted.group)
     has = set(group.gr_mem) if group else set()
+    if group is None and not _GROUP.fullmatch(wanted.group):
+        raise UsageError(f"--group {wanted.group!r} is no name for a group: letters, digits, _ and -, 32 at most")
     if group and (owners := primary_of(group.gr_gid)):
         raise RefusedError(
             f"group {wanted.group} is the own group of {', '.join(sorted(owners))} and owns more than the hold state: "
             "name another with --group"
         )
-    if not has and not wanted.users:
+    if not {*has, *wanted.users} - {"root"}:
         raise RefusedError("nobody but root could queue: name the members, --user NAME for each")
     if group is None:
         yield Step(f"make the system group {wanted.group}", lambda: _run("groupadd", "--system", wanted.group))

@@ -7,11 +7,12 @@ which keeps descriptors for others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from holdtop.model.raw import Client, DeviceUser, Stat, Uses
+from holdtop.model.raw import NAMELESS, Client, DeviceUser, Stat, Uses
+from holdtop.model.values import Device, Pool
 
 _KEEPERS = frozenset({"systemd", "systemd-logind", "init"})
 
@@ -27,31 +28,53 @@ class Held:
     #: Clients that are its own by the rule above.
     clients: tuple[Client, ...]
     source: Literal["fdinfo", "kfd"] = "fdinfo"
+    #: Resources whose driver names no client of it.
+    silent: frozenset[str] = frozenset()
 
     @property
-    def device_bytes(self) -> int | None:
-        """What is known of both together: at least so much. ``None`` when neither is known."""
-        if self.gtt_bytes is None and self.vram_bytes is None:
-            return None
-        return (self.gtt_bytes or 0) + (self.vram_bytes or 0)
+    def least_bytes(self) -> int:
+        """Of GPUs' memory it has so much for certain: what is known of all pools together."""
+        cards = (client for client in self.clients if not client.npu)
+        return sum((client.gtt_bytes or 0) + (client.vram_bytes or 0) for client in cards)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has no more of GPUs' memory than that."""
+        return self.says("gtt") and self.says("vram")
+
+    def says(self, pool: Pool) -> bool:
+        """Whether all of that pool is known; KFD does not count all."""
+        size = self.gtt_bytes if pool == "gtt" else self.vram_bytes
+        return self.source == "fdinfo" and size is not None
 
     def on(self, pci_address: str) -> Held:
-        """Its part on that device; ``None`` also where it is another device's part that is not known."""
+        """Its part on that device."""
         own = tuple(client for client in self.clients if client.of(pci_address))
-        parts = _held(self.resources, own, frozenset(), self.source)
-        return replace(
-            parts,
-            gtt_bytes=None if self.gtt_bytes is None else parts.gtt_bytes,
-            vram_bytes=None if self.vram_bytes is None else parts.vram_bytes,
-            npu_bytes=None if self.npu_bytes is None else parts.npu_bytes,
-        )
+        return _held(self.resources, own, self.silent, self.source)
 
 
-def attribute(uses: Uses, stats: Mapping[int, Stat], pools: Mapping[str, str | None]) -> dict[int, Held]:
+def placed(uses: Uses, devices: Collection[Device]) -> Uses:
+    """With each client on its device: where there is one of its kind, it is that one's, whatever fdinfo names."""
+    users = {pid: _placed(user, devices) for pid, user in uses.users.items()}
+    return replace(uses, users=users)
+
+
+def _placed(user: DeviceUser, devices: Collection[Device]) -> DeviceUser:
+    clients = []
+    for client in user.clients:
+        there = [one.pci_address for one in devices if (one.resource == "npu") == client.npu]
+        if len(there) == 1 and (client.placeless or there[0].startswith(NAMELESS)):
+            client = replace(client, key=(there[0], " ".join(client.key)))
+        clients.append(client)
+    return replace(user, clients=tuple(clients))
+
+
+def attribute(uses: Uses, stats: Mapping[int, Stat], devices: Collection[Device]) -> dict[int, Held]:
     """By pid. A user whose pid belongs to another process by now is left out.
 
-    ``pools``: ``gtt`` or ``vram`` by the card's PCI address, which is where KFD's memory lies.
+    ``devices``: of a card the pool is where KFD's memory lies.
     """
+    pools = {device.pci_address: device.pool for device in devices}
     users = {
         pid: user
         for pid, user in uses.users.items()
@@ -93,6 +116,7 @@ def _held(
         None if "npu" in silent else total(client.npu_bytes for client in npus),
         own,
         source,
+        silent,
     )
 
 
@@ -125,3 +149,36 @@ def total(sizes: Iterable[int | None]) -> int | None:
             return None
         result += size
     return result
+
+
+def together(clients: Iterable[Client], pool: str, used: Mapping[str, int | None]) -> int:
+    """Bytes of the pool that all these clients hold, buffers that they share once.
+
+    ``used``: what is used of it, by card: all that a card's clients share is no more than that.
+    """
+    by_card: dict[str, list[Client]] = {}
+    for client in clients:
+        by_card.setdefault(client.key[0], []).append(client)
+    return sum(sum(split(of, pool, used.get(card))) for card, of in by_card.items())
+
+
+def split(clients: Collection[Client], pool: str, used: int | None) -> tuple[int, int]:
+    """What one card's clients hold alone, and what they share, as near as sums allow.
+
+    A buffer is shared by two at least, so that it is half of the sum at most; and no less than what one client says.
+    """
+    shares = [shared_bytes(client, pool) for client in clients]
+    alone = sum(pool_bytes(client, pool) for client in clients) - sum(shares)
+    most = (sum(shares) + 1) // 2
+    room = most if used is None else used - alone
+    return alone, max(min(most, room), max(shares, default=0))
+
+
+def pool_bytes(client: Client, pool: str) -> int:
+    """Resident bytes in the pool, as far as they are known."""
+    return (client.gtt_bytes if pool == "gtt" else client.vram_bytes) or 0
+
+
+def shared_bytes(client: Client, pool: str) -> int:
+    """The part of them that other clients may hold too."""
+    return min(client.gtt_shared_bytes if pool == "gtt" else client.vram_shared_bytes, pool_bytes(client, pool))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from holdtop.model.attribution import total
 from holdtop.model.facts import Facts
 from holdtop.model.flags import judge
 from holdtop.model.history import foretell
@@ -12,7 +11,7 @@ from holdtop.model.memory import ledger, pool_card
 from holdtop.model.raw import Raw
 from holdtop.model.resources import Seen, pids_of, see
 from holdtop.model.scene import Scene, Stray, Survivors
-from holdtop.model.values import READING_NAMES, Device, Reading, Readings, Snapshot
+from holdtop.model.values import READING_NAMES, Device, Pool, Reading, Readings, Snapshot
 
 
 def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
@@ -25,7 +24,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
     outlived = frozenset(process.pid for left in survivors for process in left.processes)
     strays = tuple(_strays(facts, seen, outlived))
     leftovers = [process for left in survivors for process in left.processes] + [stray.process for stray in strays]
-    pool = (device.pool if device else None) or "gtt"
+    pool: Pool = (device.pool if device else None) or "gtt"
     memory = ledger(facts, readings, device, pool, *_parts(seen, outlived, strays, pool))
     scene = Scene(facts, seen, readings, memory, survivors, strays)
     return Snapshot(
@@ -78,22 +77,22 @@ def _strays(facts: Facts, seen: Collection[Seen], outlived: Collection[int]) -> 
     for pid, held in sorted(facts.held.items()):
         if pid in outlived or facts.forest.stats[pid].name in limits.stray_allow:
             continue
-        for resource, size in (("gpu", held.device_bytes), ("npu", held.npu_bytes)):
-            if size is not None and size >= limits.stray_bytes and pid not in under.get(resource, (pid,)):
-                yield Stray(resource, facts.process(pid, "device"), size)
+        for resource, size in (("gpu", held.least_bytes), ("npu", held.npu_bytes or 0)):
+            if size >= limits.stray_bytes and pid not in under.get(resource, (pid,)):
+                yield Stray(resource, facts.process(pid, "device"), size, held.whole or resource == "npu")
                 break
 
 
 def _parts(
-    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Stray], pool: str
-) -> tuple[Mapping[str, Collection[int]] | None, bool, int]:
-    """Who is what in the GPU's pool; whether a member's memory is unknown; what holds claim for closed members."""
+    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Stray], pool: Pool
+) -> tuple[Mapping[str, Collection[int]] | None, Mapping[int, int | None]]:
+    """Who is what in the GPU's pool, and what their hold says of members that are closed to us."""
     gpu = next((one for one in seen if one.resource.name == "gpu"), None)
     if gpu is None or gpu.view is None:
-        return None, True, 0
+        return None, {}
     holder = gpu.resource.holder
     members = holder.payload.processes if holder and holder.payload else ()
-    sizes = [(p, p.gtt_bytes if pool == "gtt" else p.vram_bytes) for p in members]
     parts = {"stray": [stray.process.pid for stray in strays], "payload": gpu.payload, "survivor": outlived}
-    claimed = total(size or 0 for process, size in sizes if process.memory_source == "record") or 0
-    return parts, any(size is None for _, size in sizes), claimed
+    sizes = {process: process.held(pool) for process in members}
+    claims = {one.pid: size for one, size in sizes.items() if size is None or one.memory_source == "record"}
+    return parts, claims

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from holdtop.hold.view import RecordedProcess
-from holdtop.model.attribution import Held, attribute
+from holdtop.model.attribution import Held, attribute, placed
 from holdtop.model.clock import age_of
 from holdtop.model.raw import Details, Raw, Stat
 from holdtop.model.trees import Forest
@@ -28,10 +28,10 @@ class Facts:
     @classmethod
     def of(cls, raw: Raw, previous: Snapshot | None) -> Facts:
         stats = raw.table.stats if raw.table else {}
-        pools = {device.pci_address: device.pool for device in raw.devices}
         uses = raw.uses if raw.uses is None or raw.initial_pidns is not False else replace(raw.uses, kfd={})
-        held = attribute(uses, stats, pools) if uses else {}
-        return cls(raw, previous, Forest.of(stats), held, _shown(previous))
+        uses = placed(uses, raw.devices) if uses else None
+        held = attribute(uses, stats, raw.devices) if uses else {}
+        return cls(replace(raw, uses=uses), previous, Forest.of(stats), held, _shown(previous))
 
     def denied(self, pid: int) -> bool:
         return self.raw.uses is not None and pid in self.raw.uses.denied
@@ -70,8 +70,8 @@ class Facts:
         gtt, vram = memory.gtt_bytes, memory.vram_bytes
         known = gtt is not None or vram is not None
         claimed = recorded is not None and (recorded.gtt_bytes is not None or recorded.vram_bytes is not None)
-        if not known and claimed and recorded is not None:
-            gtt, vram = recorded.gtt_bytes, recorded.vram_bytes
+        if recorded is not None and claimed and (not known or memory.source == "kfd"):  # which does not count all
+            gtt, vram, known = recorded.gtt_bytes, recorded.vram_bytes, False
         seconds = None if stat.cpu_ticks is None else stat.cpu_ticks / self.raw.ticks_per_second
         return Process(
             pid=pid,

@@ -65,7 +65,7 @@ def strays(scene: Scene) -> Iterator[Flag]:
         yield flag(
             "stray",
             "warning",
-            f"{named(stray.process)} uses {amount(stray.size)} of the {stray.resource.upper()} without holding it",
+            f"{named(stray.process)} uses {stray.said} of the {stray.resource.upper()} without holding it",
             command("kill --pid", view, str(stray.process.pid)),
             stray.resource,
             None,
@@ -90,9 +90,7 @@ def stranded_memory(scene: Scene) -> Iterator[Flag]:
     """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps."""
     rest = scene.memory.unattributed_bytes or 0
     whole_box = scene.facts.raw.initial_pidns is not False and scene.memory.unreadable_processes == 0
-    unsaid = any(
-        "gpu" in held.resources and None in (held.gtt_bytes, held.vram_bytes) for held in scene.facts.held.values()
-    )
+    unsaid = any("gpu" in held.resources and not held.whole for held in scene.facts.held.values())
     if rest >= STRANDED_BYTES and whole_box and not unsaid and _unowned(scene) and not _settling(scene):
         yield flag(
             "stranded-memory",

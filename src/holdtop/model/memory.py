@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from holdtop.model.attribution import pool_bytes, shared_bytes, split
 from holdtop.model.facts import Facts
-from holdtop.model.raw import Client
 from holdtop.model.values import Device, Memory, Reading, Readings
 
 #: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
@@ -37,57 +37,105 @@ def ledger(
     device: Device | None,
     pool: str,
     parts: Mapping[str, Collection[int]] | None,
-    unknown_payload: bool,
-    claimed_bytes: int,
+    claims: Mapping[int, int | None],
 ) -> Memory:
     """The pool's parts. ``parts``: pids by ``payload``, ``survivor``, ``stray``; ``None``: not known who is what.
 
-    ``unknown_payload``: a member's memory is not known, and no hold says it. ``claimed_bytes``: what holds say of
-    members that we may not look into.
+    ``claims``: what a hold says of those members that we may not look into, and ``None`` where it says nothing.
     """
     uses = facts.raw.uses
-    denied = None if uses is None or uses.hidden else len(uses.denied)
-    headroom, no_headroom = _headroom(facts, readings, pool)
+    why = _closed(facts)
+    denied = None if why or uses is None else len(uses.denied)
+    headroom, no_headroom = _headroom(facts, readings, device, pool)
     scanned_at = uses.at if uses else None
-    why = _closed(facts) | no_headroom
+    why |= no_headroom
     if (blind := _blind(facts, device)) or parts is None:
         why |= dict.fromkeys(_PARTS, blind or "the state of the resource gpu was not read")
         return Memory(None, None, None, None, None, headroom, denied, unavailable=why, scanned_at=scanned_at)
-    whose = {pid: part for part, pids in parts.items() for pid in pids}
-    sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
-    clients = [(whose.get(pid, "other"), client) for pid, held in facts.held.items() for client in held.clients]
-    if device is not None:
-        clients = [(part, client) for part, client in clients if client.of(device.pci_address)]
-    for part, client in clients:
-        size, shared = _sizes(client, pool)
-        sums[part] += size - shared
-    sums["payload"] += claimed_bytes
-    shared = _shared_once((client for _, client in clients), pool)
-    rest, no_rest = _rest(readings, pool, sum(sums.values()) + shared)
-    unknown_survivor = any(_unsaid(pid, facts, pool) for pid in parts["survivor"])
-    for part, unknown in (("payload", unknown_payload), ("survivor", unknown_survivor)):
-        why |= {f"{part}_bytes": "of one of its processes the memory is not known"} if unknown else {}
+    sums, shared = _sums(facts, readings, device, pool, parts, claims)
+    rest, no_rest = _rest(facts, readings, pool, sum(sums.values()) + shared)
+    why |= _unsaid(facts, pool, parts, claims) | no_rest
+    known = {part: None if f"{part}_bytes" in why else size for part, size in sums.items()}
     return Memory(
-        None if unknown_payload else sums["payload"],
-        None if unknown_survivor else sums["survivor"],
-        sums["stray"],
+        known["payload"],
+        known["survivor"],
+        known["stray"],
         shared,
         rest,
         headroom,
         denied,
-        sums["other"],
-        why | no_rest,
+        known["other"],
+        why,
         scanned_at,
         _unowned_since(facts, readings, f"{pool}_used_bytes", rest),
     )
 
 
+def _sums(
+    facts: Facts,
+    readings: Readings,
+    device: Device | None,
+    pool: str,
+    parts: Mapping[str, Collection[int]],
+    claims: Mapping[int, int | None],
+) -> tuple[dict[str, int], int]:
+    """Bytes by part, and what is shared among them: of one part alone where only that has clients that share."""
+    whose = {pid: part for part, pids in parts.items() for pid in pids}
+    clients = [
+        (whose.get(pid, "other"), client)
+        for pid, held in facts.held.items()
+        for client in held.clients
+        if pid not in claims and (device is None or client.of(device.pci_address))
+    ]
+    sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
+    for part, client in clients:
+        sums[part] += pool_bytes(client, pool) - shared_bytes(client, pool)
+    sums["payload"] += sum(size or 0 for size in claims.values())
+    _, shared = split([client for _, client in clients], pool, value(readings, f"{pool}_used_bytes"))
+    sharing = {part for part, client in clients if shared_bytes(client, pool)}
+    if len(sharing) == 1 and facts.raw.uses is not None and not facts.raw.uses.denied:
+        sums[sharing.pop()] += shared
+        shared = 0
+    return sums, shared
+
+
+def _unsaid(
+    facts: Facts, pool: str, parts: Mapping[str, Collection[int]], claims: Mapping[int, int | None]
+) -> dict[str, str]:
+    """Parts of which a process may hold what nobody can tell."""
+    uses, why = facts.raw.uses, {}
+    one = "of one of its processes the memory is not known"
+    if any(size is None for size in claims.values()):
+        why["payload_bytes"] = one
+    elif any(claims.values()) and len([card for card in facts.raw.devices if card.resource == "gpu"]) > 1:
+        why["payload_bytes"] = "what a hold says of its processes is of all cards together"
+    if any((uses is not None and pid in uses.denied) or _silent(facts, pid, pool) for pid in parts["survivor"]):
+        why["survivor_bytes"] = one
+    if any(_silent(facts, pid, pool) for pid in facts.held.keys() - {*parts["payload"], *parts["survivor"]}):
+        why |= dict.fromkeys(("stray_bytes", "other_bytes"), "a process that uses the device does not say how much")
+    return why
+
+
+def _silent(facts: Facts, pid: int, pool: str) -> bool:
+    """Whether it uses the device and does not say how much of the pool it has."""
+    held = facts.held.get(pid)
+    return (
+        held is not None and "gpu" in held.resources and (held.gtt_bytes if pool == "gtt" else held.vram_bytes) is None
+    )
+
+
 def _closed(facts: Facts) -> dict[str, str]:
+    """Why it is not known how many processes nobody could look into."""
     uses = facts.raw.uses
-    if uses is not None and not uses.hidden:
+    if uses is None:
+        why = facts.raw.uses_why or "descriptors were not looked at"
+    elif uses.hidden:
+        why = "processes of other accounts do not show themselves (hidepid)"
+    elif facts.raw.initial_pidns is False:
+        why = "this pid namespace shows its own processes only"
+    else:
         return {}
-    why = facts.raw.uses_why if uses is None else "processes of other accounts do not show themselves (hidepid)"
-    return {"unreadable_processes": why or "descriptors were not looked at"}
+    return {"unreadable_processes": why}
 
 
 def _blind(facts: Facts, device: Device | None) -> str | None:
@@ -95,26 +143,25 @@ def _blind(facts: Facts, device: Device | None) -> str | None:
     if facts.raw.uses is None:
         return facts.raw.uses_why or "descriptors were not looked at"
     if not facts.forest.stats:
-        return "no process was read"
-    return "no total of memory of its own is known" if device is not None and device.pool is None else None
+        return facts.raw.table_why or "no process was read"
+    return device.pool_why if device is not None else None
 
 
-def _rest(readings: Readings, pool: str, held: int) -> tuple[int | None, dict[str, str]]:
+def _rest(facts: Facts, readings: Readings, pool: str, held: int) -> tuple[int | None, dict[str, str]]:
     """What nobody holds. More can be held than was used when both were read; much more is no truth."""
     used = readings.get(f"{pool}_used_bytes", Reading())
+    total = value(readings, f"{pool}_total_bytes")
     if used.value is None:
-        return None, {"unattributed_bytes": used.why or "what is used is not known"}
-    if held - used.value > UNOWNED_SLACK:
-        return None, {"unattributed_bytes": "processes hold more than the device says is used"}
-    return max(0, int(used.value) - held), {}
-
-
-def _unsaid(pid: int, facts: Facts, pool: str) -> bool:
-    """Whether it may hold what nobody can tell."""
-    held, uses = facts.held.get(pid), facts.raw.uses
-    if held is None:
-        return uses is None or pid in uses.denied
-    return (held.gtt_bytes if pool == "gtt" else held.vram_bytes) is None
+        why = used.why or "what is used is not known"
+    elif total is not None and used.value > total:
+        why = f"{pool}_used_bytes is more than {pool}_total_bytes"
+    elif held - used.value > UNOWNED_SLACK:
+        why = "processes hold more than the device says is used"
+    elif any(client.placeless and not client.npu for one in facts.held.values() for client in one.clients):
+        why = "a process does not say on which card it holds memory"
+    else:
+        return max(0, int(used.value) - held), {}
+    return None, {"unattributed_bytes": why}
 
 
 def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None) -> float | None:
@@ -125,26 +172,10 @@ def _unowned_since(facts: Facts, readings: Readings, used: str, rest: int | None
     return readings[used].at if before is None else before
 
 
-def held_together(clients: Collection[Client], pool: str) -> int:
-    """Bytes of the pool that all these clients hold, buffers that they share once."""
-    return sum(whole - shared for whole, shared in (_sizes(one, pool) for one in clients)) + _shared_once(clients, pool)
-
-
-def _shared_once(clients: Iterable[Client], pool: str) -> int:
-    """What they share, as near as sums allow: each such buffer is in two at least."""
-    sizes = [_sizes(client, pool)[1] for client in clients]
-    return max((sum(sizes) + 1) // 2, max(sizes, default=0))
-
-
-def _sizes(client: Client, pool: str) -> tuple[int, int]:
-    """Resident bytes in the pool, and the part of them that others may hold too."""
-    whole = (client.gtt_bytes if pool == "gtt" else client.vram_bytes) or 0
-    shared = client.gtt_shared_bytes if pool == "gtt" else client.vram_shared_bytes
-    return whole, min(shared, whole)
-
-
-def _headroom(facts: Facts, readings: Readings, pool: str) -> tuple[int | None, dict[str, str]]:
+def _headroom(facts: Facts, readings: Readings, device: Device | None, pool: str) -> tuple[int | None, dict[str, str]]:
     """What a new payload can have: of GTT no more than RAM gives without falling under the low mark."""
+    if device is not None and device.pool_why is not None:
+        return None, {"headroom_bytes": device.pool_why}
     needed = [f"{pool}_used_bytes", f"{pool}_total_bytes"]
     needed += ["mem_available_bytes", "mem_total_bytes"] if pool == "gtt" else []
     if missing := next((name for name in needed if value(readings, name) is None), None):

@@ -84,8 +84,13 @@ class Client:
     foreign: bool = False
 
     def of(self, pci_address: str) -> bool:
-        """Whether it is that device's; older kernels name the driver alone, and a device without an address none."""
-        return self.key[0] in (pci_address, "", "amdgpu", "amdxdna_accel_driver") or pci_address.startswith(NAMELESS)
+        """Whether it is that device's."""
+        return self.key[0] == pci_address
+
+    @property
+    def placeless(self) -> bool:
+        """Whether its kernel names no device, but the driver alone."""
+        return self.key[0] in ("", "amdgpu", "radeon", "amdxdna_accel_driver")
 
     def merged(self, other: Client) -> Client:
         """Two descriptors of one client, which were read at two instants: the larger figures count."""
@@ -206,6 +211,8 @@ class Raw:
     uses: Uses | None = None
     #: Why there is no scan of descriptors, or no newer one.
     uses_why: str | None = None
+    #: Why there is no process table.
+    table_why: str | None = None
     #: Of each sensor that a card would have, when there is none.
     no_card: Reading = NO_CARD
     #: By (pid, start ticks).

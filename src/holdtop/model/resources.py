@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from holdtop.hold.view import QueueView, Record, RecordedProcess, TicketFile, TokenFile
 from holdtop.model import clock, trees
-from holdtop.model.attribution import total
+from holdtop.model.attribution import together, total
 from holdtop.model.facts import Facts
+from holdtop.model.memory import value
 from holdtop.model.raw import Look, Stat
 from holdtop.model.values import (
     Foreign,
     FoundBy,
     NotTicket,
     Payload,
+    Pool,
+    Process,
     Resource,
     ResourceState,
     Ticket,
@@ -141,7 +144,7 @@ def shell_ghost(token: TokenFile, facts: Facts) -> bool:
         and token.pid not in table.stats
         and uses is not None
         and not uses.denied
-        and not any(held.device_bytes is None or held.device_bytes for held in facts.held.values())
+        and not any(not held.whole or held.least_bytes for held in facts.held.values())
     )
 
 
@@ -171,12 +174,24 @@ def _payload(members: Mapping[int, FoundBy], record: Record | None, facts: Facts
         root_pid=root,
         process_count=len(processes),
         rss_bytes=total(process.rss_bytes for process in processes),
-        gtt_bytes=total(process.gtt_bytes for process in processes),
-        vram_bytes=total(process.vram_bytes for process in processes),
+        gtt_bytes=_together(processes, "gtt", facts),
+        vram_bytes=_together(processes, "vram", facts),
         source="record" if quoted else "read",
         processes=processes,
         said_at=record.at if record and quoted else None,
     )
+
+
+def _together(processes: Collection[Process], pool: Pool, facts: Facts) -> int | None:
+    """Of all of them, buffers that they share once as far as they were looked into."""
+    quoted = [process.held(pool) for process in processes if process.memory_source == "record"]
+    read = [process for process in processes if process.memory_source != "record"]
+    claimed = total(quoted)
+    if claimed is None or total(process.held(pool) for process in read) is None:
+        return None
+    clients = [one for process in read if process.pid in facts.held for one in facts.held[process.pid].clients]
+    used = {device.pci_address: value(device.readings, f"{pool}_used_bytes") for device in facts.raw.devices}
+    return claimed + together(clients, pool, used)
 
 
 def _holder(

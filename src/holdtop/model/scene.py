@@ -26,8 +26,13 @@ class Stray:
 
     resource: str
     process: Process
-    #: Of the device's memory.
+    #: Of the device's memory; more where that is not the whole.
     size: int
+    whole: bool
+
+    @property
+    def said(self) -> str:
+        return amount(self.size) if self.whole else f"at least {amount(self.size)}"
 
 
 @dataclass(frozen=True, slots=True)

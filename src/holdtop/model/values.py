@@ -89,6 +89,16 @@ class Device:
             return None if vram is None else "vram"
         return None if gtt is None else "vram" if vram is not None and vram >= gtt else "gtt"
 
+    @property
+    def pool_why(self) -> str | None:
+        """Why that is not known; ``None`` where it is."""
+        if self.kind == "npu":
+            return "an NPU has no pool of its own"
+        if self.pool is not None:
+            return None
+        missing = "vram_total_bytes" if self.kind == "gpu" else "gtt_total_bytes"
+        return self.readings.get(missing, Reading()).why or f"{missing} is not known"
+
 
 @dataclass(frozen=True, slots=True)
 class Process:

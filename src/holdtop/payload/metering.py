@@ -50,6 +50,16 @@ class Owners:
     closed: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What members of a payload hold."""
+
+    #: By process; who cannot be looked into is not in it.
+    each: Mapping[Identity, Used] = field(default_factory=dict)
+    #: Of the level's pool, with what they share counted once. ``None``: one of them is closed, or does not say all.
+    together: int | None = None
+
+
 class Gauge(Protocol):
     """Readers of one resource's device. Called in the meter's own thread: one that hangs stops nobody else."""
 
@@ -65,8 +75,8 @@ class Gauge(Protocol):
         """``None``: there is no device memory to measure."""
         ...
 
-    def used(self, members: Collection[Identity]) -> Mapping[Identity, Used]:
-        """What these hold; who cannot be looked into is not in it."""
+    def look(self, members: Collection[Identity]) -> Looked:
+        """What these hold."""
         ...
 
     def owners(self) -> Owners:
@@ -187,12 +197,11 @@ class Meter:
 
     def _look(self, gauge: Gauge) -> None:
         try:
-            used = gauge.used(self.members)
+            looked = gauge.look(self.members)
         except Exception:  # noqa: BLE001  as above
-            used = {}
-        self._used, self._used_at, self._looked_at = used, time.monotonic(), self._rise or 0
-        pool = self._level.pool if self._level else "gtt"
-        sizes = [size for one in used.values() if (size := one.of(pool)) is not None]
-        self._blind = self._blind or len(sizes) < len(self.members)
-        if sizes:
-            self._own_peak = max(self._own_peak or 0, sum(sizes))
+            looked = Looked()
+        self._used, self._used_at, self._looked_at = looked.each, time.monotonic(), self._rise or 0
+        if looked.together is None:
+            self._blind = True
+        else:
+            self._own_peak = max(self._own_peak or 0, looked.together)

@@ -19,9 +19,10 @@ from holdtop.payload.containment import possible
 from holdtop.sampler import devices
 from holdtop.sampler.looks import look_all
 from holdtop.sampler.source import HANGS, Source
-from holdtop.sources import cards, gpu, host, processes, users
+from holdtop.sources import cards, gpu, host, kfd, processes, users
 from holdtop.sources.cards import Card
 from holdtop.sources.files import read_text
+from holdtop.sources.kfd import Kfd
 from holdtop.sources.roots import Roots
 from holdtop.systemd import UserScopes
 
@@ -43,6 +44,8 @@ Question = tuple[tuple[str, ...] | None, str | None, Roots, Limits, bool, Setup 
 CARDS_PERIOD = 5.0
 #: How often what hardly changes is read, in seconds.
 STANDING_PERIOD = 60.0
+#: Seconds for which the search for cards waits for KFD's word.
+KFD_PATIENCE = 0.3
 #: How often the service manager is asked about runners, and how often accounts and their programs are looked through.
 RUNNERS_PERIOD, SETUP_PERIOD = 10.0, 60.0
 #: Seconds for which an old answer of the queues' state still counts as the state.
@@ -64,6 +67,7 @@ class Box:
         self._table: Source[Table] = Source("processes", lambda: processes.scan(roots.proc))
         self._details: Source[tuple[Mapping[tuple[int, int], Details], Mapping[int, str]]]
         self._details = Source("details", self._read_details)
+        self._kfd: Source[Kfd] | None = None
         self._cards: Source[list[Card]] | None = None
         self._uses: Source[Uses] | None = None
         self._runners: Source[Runners] | None = None
@@ -76,7 +80,8 @@ class Box:
             self._runners = Source("runners", setup.runners, RUNNERS_PERIOD)
             self._setup = Source("set-up", setup.state, SETUP_PERIOD)
         if sensors:
-            self._cards = Source("cards", lambda: cards.find(roots.sys), CARDS_PERIOD)
+            self._kfd = Source("KFD", lambda: kfd.ask(roots), device_period)
+            self._cards = Source("cards", self._find_cards, CARDS_PERIOD)
             self._uses = Source("device users", lambda: users.scan(roots), device_period)
             self._reader(None, ("tctl_celsius",), lambda: {"tctl_celsius": host.tctl(roots.sys)})
             self._reader(None, tuple(host.MEMORY_KEYS), lambda: host.memory(roots))
@@ -85,6 +90,13 @@ class Box:
 
     def _reader(self, card: Card | None, names: tuple[str, ...], read: Callable[[], Readings]) -> None:
         self._readers[card, names] = Source(names[0], read)
+
+    def _find_cards(self) -> list[Card]:
+        """KFD knows best what a card is; one that hangs is waited for no longer than a moment."""
+        if self._kfd is None:
+            return []
+        self._kfd.wait(time.monotonic() + KFD_PATIENCE)
+        return cards.find(self._roots.sys, _newest(self._kfd, Kfd()).nodes)
 
     def ask(self) -> None:
         """Start all reads that are due."""
@@ -120,7 +132,7 @@ class Box:
 
     def _sources(self) -> Iterator[Source[Any]]:
         yield from (self._looks, self._table, self._standing)
-        some = (self._cards, self._uses, self._runners, self._setup)
+        some = (self._kfd, self._cards, self._uses, self._runners, self._setup)
         yield from (source for source in some if source is not None)
         yield from list(self._readers.values())
 
@@ -169,8 +181,9 @@ class Box:
             resets=tuple(devices.resets(dict(self.resets), found)),
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
-            uses=_newest(self._uses, None) if self._uses else None,
+            uses=self._newest_uses(),
             uses_why=self._uses_why(),
+            table_why=None if self._table.newest else _unanswered(self._table),
             no_card=_no_card(self._cards),
             details=details,
             users=names,
@@ -186,6 +199,10 @@ class Box:
         if self._looks.newest is None or silent is None or silent < STATE_PATIENCE:
             return None
         return f"the state has not answered for {silent:.0f} s"
+
+    def _newest_uses(self) -> Uses | None:
+        uses = _newest(self._uses, None) if self._uses else None
+        return replace(uses, kfd=_newest(self._kfd, Kfd()).used) if uses and self._kfd else uses
 
     def _uses_why(self) -> str | None:
         if self._uses is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -40,23 +40,27 @@ class Card:
     dumped: bool = field(default=False, compare=False)
 
 
-def find(sys: str) -> list[Card]:
-    """AMD's cards and NPUs below a sysfs root (``/sys/class/drm``, ``/sys/class/accel``), APUs first."""
-    gpus = list(_gpus(sys)) or list(_chips_alone(sys))
+def find(sys: str, known: kfd.Nodes | None = None) -> list[Card]:
+    """AMD's cards and NPUs below a sysfs root (``/sys/class/drm``, ``/sys/class/accel``), APUs first.
+
+    ``known``: what KFD says of them; it is asked when that is ``None``.
+    """
+    known = kfd.nodes(sys) if known is None else known
+    gpus = list(_gpus(sys, known)) or list(_chips_alone(sys))
     if len(gpus) == 1 and not os.path.isdir(gpus[0].chips):
         gpus = [replace(gpus[0], chips=_CHIPS.format(sys))]  # whose else would they be
     cards = [*gpus, *_npus(sys)]
     return sorted(cards, key=lambda card: (("apu", "gpu", "npu").index(card.kind), card.pci_address))
 
 
-def _gpus(sys: str) -> Iterator[Card]:
+def _gpus(sys: str, known: kfd.Nodes) -> Iterator[Card]:
     drm = os.path.join(sys, "class/drm")
     for name in filter(_CARD.fullmatch, listing(drm)):
         path = os.path.realpath(os.path.join(drm, name, "device"))
         vendor, files = read_text(os.path.join(path, "vendor")), set(listing(path))
         if vendor == AMD or (not vendor and any(file.startswith(_MARKS) for file in files)):
             address = _address(path, name)
-            kind: Literal["apu", "gpu"] = "apu" if _is_apu(sys, path, address, files) else "gpu"
+            kind: Literal["apu", "gpu"] = "apu" if _is_apu(path, files, known.get(address, {})) else "gpu"
             yield Card(address, kind, path, os.path.join(path, "hwmon"), "devcoredump" in files)
 
 
@@ -87,10 +91,10 @@ def _address(path: str, name: str) -> str:
     return target if PCI.fullmatch(target) else f"{NAMELESS}{name}"
 
 
-def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:
+def _is_apu(path: str, files: set[str], node: Mapping[str, str]) -> bool:
     """No sizes: carve-outs of any size exist. KFD's word first, then files that only one of the two kinds has."""
-    if (local := _kfd_local_memory(sys, address)) is not None:
-        return local == 0
+    if kfd.WHOLE.fullmatch(local := node.get("local_mem_size", "")):
+        return int(local) == 0  # bytes of memory of its own
     if files & {"mem_busy_percent", "mem_info_vram_vendor"}:
         return False
     hwmon = os.path.join(path, "hwmon")
@@ -99,9 +103,3 @@ def _is_apu(sys: str, path: str, address: str, files: set[str]) -> bool:
 
 def _has_fan(chip: str) -> bool:
     return os.path.exists(os.path.join(chip, "fan1_input"))
-
-
-def _kfd_local_memory(sys: str, address: str) -> int | None:
-    """Bytes of memory of its own that KFD reports for the card; 0 on an APU. ``None``: KFD does not know it."""
-    local = kfd.nodes(sys).get(address, {}).get("local_mem_size", "")
-    return int(local) if kfd.WHOLE.fullmatch(local) else None

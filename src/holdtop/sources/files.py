@@ -46,6 +46,12 @@ def read(path: str) -> bytes:
         return file.read(LIMIT) or b""
 
 
+def read_long(path: str) -> bytes:
+    """The whole of a file of ``/proc`` that gives about a page at each read (mountinfo). Raises ``OSError``."""
+    with open(path, "rb", buffering=0) as file:
+        return b"".join(iter(lambda: file.read(LIMIT), b""))
+
+
 def read_text(path: str) -> str:
     """One line of text, without NUL bytes and blanks at its ends; empty when it cannot be read."""
     try:

@@ -15,7 +15,7 @@ from holdtop.sources.roots import Roots
 #: Drivers whose channel *labelled* Tctl is the control temperature (k10temp: temp1, zenpower: temp2).
 TCTL_CHIPS = ("k10temp", "zenpower")
 _MEMINFO = re.compile(rb"^(MemTotal|MemAvailable|GPUReclaim):[ \t]+([0-9]{1,15}) kB\r?$", re.M)
-_SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,4})(?: |$)", re.M)
+_SOME = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{1,4})(?: [^\n]*)?\n", re.M)
 MEMORY_KEYS = {
     "mem_total_bytes": b"MemTotal",
     "mem_available_bytes": b"MemAvailable",

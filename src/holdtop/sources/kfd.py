@@ -10,16 +10,35 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from holdtop.sources.files import listing, read_text
+from holdtop.sources.files import BYTES, listing, number, read_text
+from holdtop.sources.roots import Roots
 
 _ROOT = "class/kfd/kfd"
 WHOLE = re.compile(r"[0-9]{1,19}")
-#: No machine has more, in bytes: such a figure is a fault.
-_ABSURD = 1 << 50
 
 
-def nodes(sys: str) -> Mapping[str, Mapping[str, str]]:
+Nodes = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kfd:
+    """All that is asked of it, at once."""
+
+    #: Properties of each card by its PCI address.
+    nodes: Nodes = field(default_factory=dict)
+    #: Bytes by pid and by the card's PCI address.
+    used: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+def ask(roots: Roots) -> Kfd:
+    """A recording's pids mean nothing in the live table: then nobody uses anything."""
+    found = nodes(roots.sys)
+    return Kfd(found, used(roots.sys, found) if roots.live is (roots.sys == "/sys") else {})
+
+
+def nodes(sys: str) -> Nodes:
     """The properties of each card by its PCI address, with its ``gpu_id``; nodes without one are processors."""
     found = {}
     topology = os.path.join(sys, _ROOT, "topology/nodes")
@@ -41,14 +60,14 @@ def _address(said: Mapping[str, str]) -> str | None:
     return f"{int(domain):04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"
 
 
-def used(sys: str) -> dict[int, dict[str, int]]:
+def used(sys: str, nodes: Nodes) -> dict[int, dict[str, int]]:
     """Bytes by pid and by the card's PCI address; zeros are left out."""
-    cards = {said["gpu_id"]: address for address, said in nodes(sys).items() if said["gpu_id"]}
+    cards = {said["gpu_id"]: address for address, said in nodes.items() if said["gpu_id"]}
     found: dict[int, dict[str, int]] = {}
     processes = os.path.join(sys, _ROOT, "proc")
     for name in filter(WHOLE.fullmatch, listing(processes)):
         for gpu_id, address in cards.items():
-            text = read_text(os.path.join(processes, name, f"vram_{gpu_id}"))
-            if WHOLE.fullmatch(text) and 0 < int(text) < _ABSURD:
-                found.setdefault(int(name), {})[address] = int(text)
+            size = number(os.path.join(processes, name, f"vram_{gpu_id}"), BYTES).value
+            if size:
+                found.setdefault(int(name), {})[address] = int(size)
     return found

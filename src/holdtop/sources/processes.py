@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping
 import psutil
 
 from holdtop.model.raw import Details, Stat, Table
-from holdtop.sources.files import listing, read, read_text
+from holdtop.sources.files import listing, read, read_long, read_text
 
 #: ``PF_KTHREAD`` of the kernel's sched.h.
 _KERNEL_THREAD = 0x00200000
 #: Of the largest number that the kernel writes there.
 _DIGITS = 20
+#: The inode of the initial user namespace (include/linux/proc_ns.h).
+_INITIAL_USERNS = 0xEFFFFFFD
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: psutil's root is a variable of its module: one root at a time.
 _psutil_root = threading.Lock()
@@ -76,10 +78,10 @@ def scan(proc: str) -> Table:
 
 def hides_others() -> bool:
     """Whether processes of other accounts do not show themselves in ``/proc`` (``hidepid=2``, proc(5))."""
-    if os.geteuid() == 0:
-        return False
+    if os.geteuid() == 0 and os.stat("/proc/self/ns/user").st_ino == _INITIAL_USERNS:
+        return False  # root of another user namespace is nobody in this one
     options: list[str] = []
-    for line in os.fsdecode(read("/proc/self/mountinfo")).splitlines():
+    for line in os.fsdecode(read_long("/proc/self/mountinfo")).splitlines():
         mount, _, rest = line.partition(" - ")
         if mount.split(" ")[4:5] == ["/proc"] and rest.startswith("proc "):
             options = rest.rpartition(" ")[2].split(",")  # the last one lies over the others

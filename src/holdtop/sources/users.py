@@ -14,7 +14,7 @@ from collections.abc import Collection
 from typing import TypeGuard
 
 from holdtop.model.raw import Client, DeviceUser, Stat, Uses
-from holdtop.sources import fdinfo, kfd
+from holdtop.sources import fdinfo
 from holdtop.sources.files import listing, read
 from holdtop.sources.processes import hides_others, read_stat
 from holdtop.sources.roots import Roots
@@ -32,6 +32,8 @@ _UNLINKED = "?"
 def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
     """Device users and the processes that may not be looked into. Costs a readlink for each descriptor there is.
 
+    What KFD counts is not in it: that is asked apart, as it may hang.
+
     ``pids``: look into these alone.
     """
     users: dict[int, DeviceUser] = {}
@@ -48,9 +50,7 @@ def scan(roots: Roots, pids: Collection[int] | None = None) -> Uses:
             else:
                 if user is not None:
                     users[pid] = user
-    one_box = roots.live is (roots.sys == "/sys")  # a recording's pids mean nothing in the live table
-    of_kfd = kfd.used(roots.sys) if one_box and pids is None else {}
-    return Uses(users, frozenset(denied), time.monotonic(), of_kfd, roots.live and hides_others())
+    return Uses(users, frozenset(denied), time.monotonic(), hidden=roots.live and hides_others())
 
 
 def _may_have_devices(stat: Stat | None) -> TypeGuard[Stat]:

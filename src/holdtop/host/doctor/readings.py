@@ -39,6 +39,8 @@ def readings(case: Case) -> Iterator[Said]:
         if hangs(reading):
             yield Unlooked("hangs", name, reading.why or "")
     card = case.snapshot.card
+    if card is None and hangs(case.snapshot.readings["gtt_used_bytes"]):
+        return  # said above
     if card is None:
         yield Fact("no-card", "no AMD card whose sensors could be missed")
         return

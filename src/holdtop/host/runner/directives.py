@@ -100,7 +100,8 @@ def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
         yield _finding(settings, "user", f"User={user or 'root'}, not {settings.user}", why, install(settings, said))
 
 
-def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
+def policies(said: Properties) -> Iterator[tuple[str, str, str]]:
+    """What of any unit lets a runner die or leave its jobs behind: a finding's kind, what and why."""
     interval = said["StartLimitIntervalUSec"]
     found = [
         ("oom-policy", "OOMPolicy", said["OOMPolicy"], said["OOMPolicy"] == "continue", "one job's kill ends it"),
@@ -112,7 +113,12 @@ def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
     ]  # fmt: skip
     for kind, name, value, right, why in found:
         if not right:
-            yield _finding(settings, kind, f"{name}={value} is in force", why, install(settings, said))
+            yield kind, f"{name}={value} is in force", why
+
+
+def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
+    for kind, what, why in policies(said):
+        yield _finding(settings, kind, what, why, install(settings, said))
 
 
 def _memory(settings: Settings, said: Properties) -> Iterator[Finding]:

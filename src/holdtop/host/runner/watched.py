@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from holdtop.errors import HoldtopError, UsageError
-from holdtop.host.runner import directives, quoting, sizes
+from holdtop.host.runner import directives, sizes
 from holdtop.host.runner.recall import plain, recall
 from holdtop.host.runner.settings import PREFIX, Settings
 from holdtop.model.flags_setup import DOWN
@@ -30,6 +30,8 @@ SYSTEM_UNITS = (
     "/usr/lib/systemd/system",
 )
 SYSTEM_RECORDS = "/var/lib/holdtop"
+#: How the vendor's units begin.
+VENDORS = "actions.runner."
 #: The same below a home.
 OWN_UNITS, OWN_RECORDS = ".config/systemd/user", ".local/state/holdtop"
 #: Of every account whose own manager runs there is a directory (pam_systemd(8)).
@@ -67,30 +69,36 @@ def installed() -> Iterator[Found]:
         yield from _of_manager(owner, _names((units,), records))
 
 
+def vendors() -> list[str]:
+    """Units that the vendor's own script has made. They are not watched: nobody here knows what they are to be."""
+    return sorted({f"{VENDORS}{name}.service" for name in _between(VENDORS, ".service", _files(SYSTEM_UNITS))})
+
+
+def _files(directories: Iterable[str]) -> Iterator[str]:
+    return (name for directory in directories for name in listing(directory))
+
+
 def _names(units: tuple[str, ...], records: str) -> list[str]:
     """By their units and by their records: each may be there without the other."""
-    ends = ((PREFIX, ".service", [name for directory in units for name in listing(directory)]),
-            ("runner-", ".json", listing(records)))  # fmt: skip
-    found = {
-        name[len(first) : -len(last)]
-        for first, last, names in ends
-        for name in names
-        if name.startswith(first) and name.endswith(last)
-    }
-    return sorted(filter(_is_ours, found))
+    return sorted(_between(PREFIX, ".service", _files(units)) | _between("runner-", ".json", listing(records)))
 
 
-def _is_ours(name: str) -> bool:
+def _between(first: str, last: str, names: Iterable[str]) -> set[str]:
+    return {name[len(first) : -len(last)] for name in names if name.startswith(first) and name.endswith(last)}
+
+
+def _is_ours(name: str, own: tuple[str, str] | None) -> bool:
+    """Of other names, and of root's own manager, no runner can be."""
     try:
-        quoting.check_unit_name(name)
+        plain(name, own)
     except UsageError:
         return False
     return True
 
 
-def _of_manager(owner: pwd.struct_passwd | None, names: list[str]) -> Iterator[Found]:
+def _of_manager(owner: pwd.struct_passwd | None, named: list[str]) -> Iterator[Found]:
     manager, own = (owner.pw_name, (owner.pw_name, owner.pw_dir)) if owner else ("system", None)
-    if not names:
+    if not (names := [name for name in named if _is_ours(name, own)]):
         return
     if owner is not None and owner.pw_uid != os.geteuid():
         yield from _unseen(manager, own, names, f"the service manager of {manager} answers that account alone")
