@@ -303,7 +303,10 @@ def test_a_peak_of_members_that_are_closed_is_not_zero() -> None:
 
 def test_a_peak_is_the_payloads_own_where_it_could_be_read() -> None:
     """A stray that grew meanwhile is in the level's rise: 55.7 GiB were said of a payload that had 41.3."""
-    me = Identity(1, 1)
+    me, closed = Identity(1, 1), Identity(2, 1)
+    use = meter(level(2), level(58), members=(me, closed), used={me: Used(41 * GIB, 0)}).after()
+    assert use is not None
+    assert (use.peak_bytes, use.peak_source) == (56 * GIB, "level"), "the other one may have the rest"
     whole = (level(2), level(58))
     for together, right in (
         (41 * GIB, (41 * GIB, "payload")),

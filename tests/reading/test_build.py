@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdtop.hold.view import QueueEntry, RecordedProcess
@@ -269,6 +269,9 @@ def test_without_a_process_table_no_tree_is_known() -> None:
 
 
 @given(st.lists(st.text("ab/=,. \t\n'\"\\#$é\x00", max_size=6), max_size=4).map(" ".join))
+@example("a'b' c")
+@example('a" "b')
+@example("a\\ b")
 def test_a_command_splits_as_a_shell_would(command: str) -> None:
     try:
         right = tuple(shlex.split(command))

@@ -25,7 +25,7 @@ LOCK = ".lock"
 SEQUENCE = ".sequence"
 #: Beyond this a number is nobody's: ten digits would not hold the next ones for long.
 LAST_SEQUENCE = 9_000_000_000
-#: So many tickets at the front are read by everybody who joins.
+#: So many living tickets at the front are read by everybody who joins.
 SWEPT = 64
 #: Of those behind the front one in so many is read anew at each look: a prime, since several queues take turns.
 AFRESH = 17
@@ -201,7 +201,7 @@ def _sweep(queue: Dir, holder: str | None) -> list[str]:
     """
     names = sorted(queue.names())
     ids = list(filter(TICKET_FORM.fullmatch, names))
-    dead = {name for name in _doubtful(ids) if name != holder and _left_behind(queue, name)}
+    dead = {name for name in _left_behind(queue, ids) if name != holder}
     for name in [*dead, *(name for name in names if name.startswith(ASIDE))]:
         with contextlib.suppress(OSError):
             queue.remove(name)
@@ -209,21 +209,19 @@ def _sweep(queue: Dir, holder: str | None) -> list[str]:
     return [name for name in ids if name not in dead]
 
 
-def _doubtful(ids: list[str]) -> list[str]:
-    """Tickets that may be of the dead: the first in line, and those behind whose number no process has.
+def _left_behind(queue: Dir, ids: list[str]) -> Iterator[str]:
+    """Tickets of the dead: read are the first in line until so many live, and those whose number no process has.
 
     Not each that waits is read: thousands may. One whose number was given again is found when it comes to the front.
     """
-    if len(ids) <= SWEPT:
-        return ids
-    there = set(os.listdir("/proc"))
-    return ids[:SWEPT] + [name for name in ids[SWEPT:] if name.partition("-")[2] not in there]
-
-
-def _left_behind(queue: Dir, name: str) -> bool:
-    with contextlib.suppress(OSError, Untrusted):
-        return tickets.read(queue, name).dead and not record.read(queue, name)
-    return False
+    living, there = 0, set(os.listdir("/proc")) if len(ids) > SWEPT else set()
+    for name in ids:
+        if living < SWEPT or name.partition("-")[2] not in there:
+            with contextlib.suppress(OSError, Untrusted):
+                if tickets.read(queue, name).dead and not record.read(queue, name):
+                    yield name
+                else:
+                    living += 1
 
 
 def look(queue: Dir, before: Iterable[TicketFile] = ()) -> tuple[list[TicketFile], list[QueueEntry]]:
@@ -278,16 +276,19 @@ def ahead(own: OwnTicket, holder: str | None) -> Iterator[TicketFile]:
 
     ``holder``: the ticket that has the token and waits no more. Entries that are not believable are passed over.
     """
-    for name in own.before[::-1]:
-        if name != holder:
-            try:
-                ticket = tickets.read(own.queue, name)
-            except FileNotFoundError:
-                own.before.remove(name)
-                continue
-            except (OSError, Untrusted):
-                continue
-            if not ticket.dead:
+    for at in reversed(range(len(own.before))):
+        if own.before[at] == holder:
+            continue
+        try:
+            ticket = tickets.read(own.queue, own.before[at])
+        except FileNotFoundError:
+            del own.before[at]
+        except (OSError, Untrusted):
+            continue
+        else:
+            if ticket.dead:
+                del own.before[at]  # for ever, even if nobody removes it
+            else:
                 yield ticket
 
 
