@@ -169,7 +169,7 @@ def test_cannot_fill_a_memory(shared: Box) -> None:
     write(shared.queue / ".record" / "0000000901-77.json", nested)
     bomb = b"[" + b"{}," * 5_000_000 + b"{}]\n"
     write(shared.queue / ".audit" / f"{ATTACKER}.jsonl", bomb)
-    through_all(shared, 1 << 29)
+    through_all(shared, 1 << 30)  # of addresses: each thread reserves some 70 MiB of them
 
 
 DIRECTORIES = [".record", ".stop", ".claim", ".survivors", ".log", ".audit"]

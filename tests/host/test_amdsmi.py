@@ -75,6 +75,7 @@ BLOCKS = {
     "closes its ears": FD + "os.close(fd); time.sleep(600)",
     "leaves a child": "import os, time\nif os.fork() == 0: time.sleep(600)\nos._exit(0)",
     "both block": "import os, time\nos.fork(); time.sleep(600)",
+    "leaves for good": "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork(): os._exit(0)\ntime.sleep(600)",
 }
 
 

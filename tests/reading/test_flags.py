@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdtop.hold.view import QueueView
+from holdtop.model import flags
 from holdtop.model.build import build
 from holdtop.model.raw import Details, Look, Raw, Reset
 from holdtop.model.values import Flag, Severity
@@ -207,7 +208,9 @@ CASES: dict[str, Case] = {
         [("survivor", "critical", (800,)), ("unkillable", "critical", (800,))],
     ),
     "stranded memory": Case(
-        stranded(), [("stranded-memory", "critical", ())], ("40.1 GiB of device memory are in use and no process",)
+        stranded(),
+        [("stranded-memory", "critical", ())],
+        ("40.1 GiB of device memory are in use, and no process that could be seen",),
     ),
     "memory that a driver may still free": Case(
         stranded(view(token=None, tickets=(), records={}, receipts=({"at": at("11:59:55")},))), []
@@ -324,10 +327,12 @@ def test_memory_that_was_allocated_after_the_scan_has_no_owner_yet() -> None:
     idle = build(stranded(devices=(views.CARD_IDLE,)), None)
     first = build(stranded(at=1001.0, devices=(views.read_at(views.BUSY, 1001.0),)), idle)
     second = build(stranded(at=1002.0, devices=(views.read_at(views.BUSY, 1002.0),)), first)
-    scanned = build(stranded(at=1003.0, devices=(views.read_at(views.BUSY, 1003.0),), uses=uses(at=1002.5)), second)
-    kinds = [[flag.kind for flag in snapshot.flags] for snapshot in (idle, first, second, scanned)]
-    assert kinds == [[], [], [], ["stranded-memory"]]
-    assert build(stranded(devices=(views.CARD_IDLE,), at=1004.0, uses=uses(at=1003.5)), scanned).flags == ()
+    late = 1001.0 + flags.SETTLING
+    third = build(stranded(at=late, devices=(views.read_at(views.BUSY, late),)), second)
+    scanned = build(stranded(at=late, devices=(views.read_at(views.BUSY, late),), uses=uses(at=late - 0.5)), third)
+    kinds = [[flag.kind for flag in snapshot.flags] for snapshot in (idle, first, second, third, scanned)]
+    assert kinds == [[], [], [], [], ["stranded-memory"]]
+    assert build(stranded(devices=(views.CARD_IDLE,), at=1104.0, uses=uses(at=1103.5)), scanned).flags == ()
 
 
 def test_a_stray_of_this_account_is_flagged_whoever_looks() -> None:

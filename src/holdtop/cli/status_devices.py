@@ -50,34 +50,35 @@ def device_rows(snapshot: Snapshot) -> Iterator[tuple[str, Iterator[tuple[str, s
     """Labels and values of the pool's card with the box's own readings, then of what else there is. Foreign text."""
     others = sorted(snapshot.devices, key=lambda device: device.pci_address != snapshot.device)
     if snapshot.card is None:
-        yield "none", _of_pool(snapshot, ())
+        yield "none", _of_pool(snapshot, None, ())
     for device in others:
         users = snapshot.users.get(device.pci_address, ())
         pool = f", programs get {device.pool.upper()}" if device.pool else ""
         name = f"{device.pci_address} ({device.kind}){pool}"
         first = device.pci_address == snapshot.device
-        yield name, _of_pool(snapshot, users) if first else _of_other(device, snapshot.at, users)
+        yield name, _of_pool(snapshot, device, users) if first else _of_other(device, snapshot.at, users)
 
 
-def _of_pool(snapshot: Snapshot, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
+def _of_pool(snapshot: Snapshot, card: Device | None, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
     for name, reading in snapshot.readings.items():
         if name in _LABELS or reading.value:
             yield _EVERY[name], _reading(name, reading, snapshot.at)
     yield "memory", ", ".join(_memory(snapshot))
-    yield from _users(users)
+    if card is not None:
+        yield from _users(card, users)
 
 
 def _of_other(device: Device, at: float, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
     for name, reading in device.readings.items():
         if reading.value is not None and device.resource == "gpu":  # an NPU's stand with the box's own
             yield _EVERY[name], _reading(name, reading, at)
-    yield from _users(users)
+    yield from _users(device, users)
 
 
-def _users(users: Sequence[Process]) -> Iterator[tuple[str, str]]:
+def _users(device: Device, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
     """Largest first; who holds the device is among them."""
-    by_size = sorted(users, key=_on_device, reverse=True)
-    said = [f"{one.name} {one.pid} ({account(one)}) {_size_on_device(one)}" for one in by_size[:MOST_USERS]]
+    by_size = sorted(users, key=lambda one: sum(size or 0 for size in _sizes(device, one)), reverse=True)
+    said = [f"{one.name} {one.pid} ({account(one)}) {_size(_sizes(device, one))}" for one in by_size[:MOST_USERS]]
     if len(users) > MOST_USERS:
         said.append(f"{len(users) - MOST_USERS} more")
     if said:
@@ -117,11 +118,12 @@ def account(process: Process) -> str:
     return process.user or (f"uid {process.uid}" if process.uid is not None else "unknown user")
 
 
-def _on_device(process: Process) -> int:
-    return sum(size or 0 for size in (process.gtt_bytes, process.vram_bytes, process.npu_bytes))
+def _sizes(device: Device, process: Process) -> tuple[int | None, ...]:
+    return (process.npu_bytes,) if device.kind == "npu" else (process.gtt_bytes, process.vram_bytes)
 
 
-def _size_on_device(process: Process) -> str:
-    unknown = None in (process.gtt_bytes, process.vram_bytes, process.npu_bytes)
-    size = _on_device(process)
-    return f"{'at least ' if unknown else ''}{bytes_text(size)}" if size or not unknown else "unknown"
+def _size(sizes: Sequence[int | None]) -> str:
+    known = sum(size or 0 for size in sizes)
+    if None not in sizes:
+        return bytes_text(known)
+    return f"at least {bytes_text(known)}" if known else "unknown"

@@ -15,12 +15,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from holdtop.host.amdsmi_child import POOLS
 from holdtop.model.values import Reading, Readings
-from holdtop.payload.process import Pinned, UnreadableProcess, scan
+from holdtop.payload import linux
+from holdtop.payload.process import Pinned, ProcessTable, Stat, UnreadableProcess
 from holdtop.sources.cards import PCI
 from holdtop.sources.files import BYTES
 
@@ -33,6 +34,7 @@ LONGEST = 64 * 1024
 _PRINTED, _TEXT = 2048, 200
 #: How long a killed child may take to be gone, in seconds: one that the kernel holds fast is left behind.
 _GONE = 1.0
+_POLL = 0.02
 #: What the library says of a text that it does not have.
 _NOT_AVAILABLE = ("", "N/A")
 
@@ -77,6 +79,8 @@ def ask(deadline: float = DEADLINE) -> Answer:
 
 def _heard(until: float) -> bytes:
     """The one line that the child writes. Raises ``_NoAnswer``, and ``OSError`` when there can be no child."""
+    linux.become_subreaper()  # what leaves the child's tree comes to us
+    before = frozenset(ProcessTable().descendants(os.getpid()))
     ours, theirs = os.pipe()
     try:
         child = _start(theirs)
@@ -90,7 +94,8 @@ def _heard(until: float) -> bytes:
         line = _line(ours, child, printed, until)
         ended = bool(line) or _has_ended(child, until)
     finally:
-        _end(child)
+        _end(child, before)
+        linux.become_subreaper(be=False)
         os.close(ours)
     if line:
         return line
@@ -100,7 +105,7 @@ def _heard(until: float) -> bytes:
 
 
 def _start(fd: int) -> subprocess.Popen[bytes]:
-    """In a session of its own, by which all that it starts is found again."""
+    """In a session of its own: no terminal's signal is meant for it."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", CHILD, str(fd)],
         stdin=subprocess.DEVNULL,
@@ -146,16 +151,27 @@ def _has_ended(child: subprocess.Popen[bytes], until: float) -> bool:
         os.close(pidfd)
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End it and all of its session. It is reaped last: until then nobody else's session can have its number."""
-    for stat in scan().values():
-        if stat.session == child.pid and not stat.dead:
-            with contextlib.suppress(OSError, UnreadableProcess), Pinned(stat.identity) as process:
-                process.send(signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(_GONE)
+def _end(child: subprocess.Popen[bytes], before: Collection[int]) -> None:
+    """End it and whatever it has started, wherever that has gone: nothing of ours was there ``before``."""
+    until = time.monotonic() + _GONE
+    while (left := _left(before)) and time.monotonic() < until:
+        for stat in left:
+            if stat.dead and stat.pid != child.pid and stat.ppid == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(stat.pid, os.WNOHANG)
+            elif not stat.dead:
+                with contextlib.suppress(OSError, UnreadableProcess), Pinned(stat.identity) as process:
+                    process.send(signal.SIGKILL)
+        child.poll()
+        time.sleep(_POLL)
+    child.poll()
     if child.stdout is not None:
         child.stdout.close()
+
+
+def _left(before: Collection[int]) -> list[Stat]:
+    table = ProcessTable()
+    return [table.stats[pid] for pid in table.descendants(os.getpid()) if pid not in before]
 
 
 def _how(child: subprocess.Popen[bytes]) -> str:

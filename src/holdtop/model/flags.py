@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from holdtop.model import clock, flags_setup, flags_state
 from holdtop.model.memory import available_ram
+from holdtop.model.raw import RESET_SHOWN
 from holdtop.model.scene import Scene, amount, command, flag, named
 from holdtop.model.values import Flag, Process, Severity
 
@@ -19,8 +20,6 @@ _ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
 STRANDED_BYTES = 2 * 1024**3
 #: How long a driver may take to free what a dead payload had, in seconds.
 SETTLING = 8.0
-#: Seconds for which a reset that is over is shown.
-RESET_SHOWN = 600.0
 _PASSED = {"none": "was reset and has recovered", "devcoredump": "hung, and its driver has left a dump"}
 
 
@@ -90,12 +89,21 @@ def stranded_memory(scene: Scene) -> Iterator[Flag]:
     """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps."""
     rest = scene.memory.unattributed_bytes or 0
     whole_box = scene.facts.raw.initial_pidns is not False and scene.memory.unreadable_processes == 0
+    live = scene.facts.previous is not None
     unsaid = any("gpu" in held.resources and not held.whole for held in scene.facts.held.values())
-    if rest >= STRANDED_BYTES and whole_box and not unsaid and _unowned(scene) and not _settling(scene):
+    if (
+        rest >= STRANDED_BYTES
+        and whole_box
+        and not unsaid
+        and _unowned(scene)
+        and _lasting(scene)
+        and not _settling(scene)
+    ):
         yield flag(
             "stranded-memory",
             "critical",
-            f"{amount(rest)} of device memory are in use and no process holds them; only a reboot frees them",
+            f"{amount(rest)} of device memory are in use, and no process that could be seen holds them;"
+            f" {'only a reboot frees them' if live else 'if they still are in 10 s, only a reboot frees them'}",
             "systemctl reboot",
         )
 
@@ -104,6 +112,12 @@ def _unowned(scene: Scene) -> bool:
     """It has no owner since before the scan of owners; what was allocated after that may have one."""
     since, uses = scene.memory.unowned_since, scene.facts.raw.uses
     return since is not None and uses is not None and (scene.facts.previous is None or since <= uses.at)
+
+
+def _lasting(scene: Scene) -> bool:
+    """For longer than a driver takes to free what a process had; a single look cannot tell."""
+    since = scene.memory.unowned_since
+    return scene.facts.previous is None or (since is not None and scene.facts.raw.at - since >= SETTLING)
 
 
 def _settling(scene: Scene) -> bool:
@@ -136,7 +150,7 @@ def gpu_reset(scene: Scene) -> Iterator[Flag]:
     cards = {device.pci_address for device in raw.devices}
     for reset in raw.resets:
         passed = _PASSED.get(reset.how)
-        over = passed is not None and reset.at is not None and raw.at - reset.at > RESET_SHOWN
+        over = reset.passed and reset.at is not None and raw.at - reset.at > RESET_SHOWN
         if reset.pci_address in cards and not over:
             blamed = f"; the kernel blames pid {reset.pid} ({reset.task or 'unnamed'})" if reset.pid else ""
             yield flag(

@@ -13,6 +13,8 @@ from holdtop.model.values import Device, Finding, Reading, Runner
 
 MIB = 1024**2
 NO_CARD = Reading(why="no AMD GPU was found")
+#: Seconds for which a reset that is over is shown.
+RESET_SHOWN = 600.0
 #: How the name of a device begins whose PCI address is not known.
 NAMELESS = "unknown-"
 
@@ -162,6 +164,11 @@ class Reset:
     #: Of the process that the kernel blames, in the initial namespace.
     pid: int | None = None
     task: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """The device goes on: what would help it is not known, and need not be."""
+        return self.how in ("none", "devcoredump")
 
 
 @dataclass(frozen=True, slots=True)

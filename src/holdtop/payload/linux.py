@@ -50,9 +50,9 @@ def _check(result: int) -> int:
     return result
 
 
-def become_subreaper() -> None:
-    """Inherit every orphan below this process (PR_SET_CHILD_SUBREAPER(2const))."""
-    _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+def become_subreaper(*, be: bool = True) -> None:
+    """Inherit every orphan below this process, or no longer (PR_SET_CHILD_SUBREAPER(2const))."""
+    _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, int(be), 0, 0, 0))
 
 
 def end_with_parent() -> None:

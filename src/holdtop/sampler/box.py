@@ -178,7 +178,7 @@ class Box:
             looks=_newest(self._looks, ()) or (Look("gpu", problem=_unanswered(self._looks)),),
             looks_why=_state_silent(self._looks),
             devices=tuple(devices.devices({card: self._readings_of(card) for card in found})),
-            resets=tuple(devices.resets(dict(self.resets), found)),
+            resets=tuple(devices.resets(dict(self.resets), found, time.monotonic())),
             host_readings=self._readings_of(None),
             table=_newest(self._table, None),
             uses=self._newest_uses(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from holdtop.model.raw import Reset
+from holdtop.model.raw import RESET_SHOWN, Reset
 from holdtop.model.values import Device, Reading, Readings
 from holdtop.sources.cards import Card
 
@@ -31,9 +31,14 @@ def devices(read: Mapping[Card, Readings]) -> Iterator[Device]:
             yield Device(card.pci_address, card.kind, "gpu", readings)
 
 
-def resets(heard: Mapping[str, Reset], cards: Iterable[Card]) -> Iterator[Reset]:
-    """What was heard, and the dumps that are seen of hangs that were not."""
-    yield from heard.values()
+def resets(heard: Mapping[str, Reset], cards: Iterable[Card], now: float) -> Iterator[Reset]:
+    """What was heard, and the dumps that are seen of hangs that were not; a dump is kept for half as long."""
+    standing = {
+        address: one
+        for address, one in heard.items()
+        if not (one.passed and one.at is not None and now - one.at > RESET_SHOWN)
+    }
+    yield from standing.values()
     for card in cards:
-        if card.dumped and card.pci_address not in heard:
+        if card.dumped and card.pci_address not in standing:
             yield Reset(card.pci_address, "devcoredump")

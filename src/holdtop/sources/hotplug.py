@@ -70,7 +70,10 @@ def _heard(device: Any, resets: MutableMapping[str, Reset]) -> bool:
         return True
     if device.subsystem == "devcoredump":
         address = _address(device, "failing_device")
-        if device.action == "add":
+        before = resets.get(address)
+        if device.action == "add" and (
+            before is None or before.passed
+        ):  # of one that stands the dump tells nothing more
             resets[address] = Reset(address, "devcoredump", time.monotonic())  # what came of it is told later
         return True
     if device.subsystem == "drm" and device.action in ("add", "bind"):
