@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,3 +91,23 @@ def test_acts_and_events_are_told_once_and_without_secrets(tmp_path: Path) -> No
     lines = [json.loads(one.event[1])["text"] for one in recording.told if one.event]
     assert lines == [f"act {number} --password REDACTED" for number in (0, 5, 7)]
     assert len(recording.before(5)) == len(recording.told) - 3
+
+
+def test_what_a_log_said_last_before_it_was_rotated_away_is_not_lost(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    queue.mkdir()
+    box = replace(QUIET, resources=(resource("gpu", None, queue_path=str(queue)),))
+
+    def looks() -> Iterator[Snapshot]:
+        with Dir.root(str(queue)) as directory:
+            for second in range(4):
+                events.record(directory, "warned", HOLDER.id, text=f"before {second}")
+                if second == 2:
+                    (queue / events.LOG / events.EVENTS).rename(queue / events.LOG / events.ROTATED)
+                    events.record(directory, "warned", HOLDER.id, text="after")
+                yield at(second, box)
+
+    record(tmp_path / "recording", looks())
+    told = Recording(str(tmp_path / "recording")).told
+    texts = [json.loads(one.event[1])["text"] for one in told if one.event]
+    assert texts == ["before 0", "before 1", "before 2", "after", "before 3"]

@@ -66,7 +66,20 @@ class Reader:
         if queue.status(events.LOG) is None:
             return []
         with queue.sub(events.LOG) as log:
-            return self._new(log, events.EVENTS, queue) if log.status(events.EVENTS) else []
+            rest = self._rest(log)
+            return [*rest, *self._new(log, events.EVENTS, queue)] if log.status(events.EVENTS) else rest
+
+    def _rest(self, log: Dir) -> list[bytes]:
+        """What a log that has been rotated away since still had to say."""
+        now, old = log.status(events.EVENTS), log.status(events.ROTATED)
+        device, inode, offset = self._places.get(log.of(events.EVENTS), (0, 0, 0))
+        if old is None or (device, inode) != (old.st_dev, old.st_ino) or (now and now.st_ino == inode):
+            return []
+        fd = log.open(events.ROTATED)
+        try:
+            return os.pread(fd, MOST, offset).split(b"\n")[:-1]
+        finally:
+            os.close(fd)
 
     def _audits(self, queue: Dir) -> Iterator[Mapping[str, Any]]:
         if queue.status(audit.AUDIT) is None:

@@ -169,7 +169,7 @@ class Box:
             uid=os.geteuid(),
             initial_pidns=_initial_pidns() if self._roots.live else None,
             looks=_newest(self._looks, ()) or (Look("gpu", problem=_unanswered(self._looks)),),
-            looks_why=self._looks_why(),
+            looks_why=_state_silent(self._looks),
             devices=tuple(devices.devices({card: self._readings_of(card) for card in found})),
             resets=tuple(devices.resets(dict(self.resets), found, time.monotonic())),
             host_readings=self._readings_of(None),
@@ -186,12 +186,6 @@ class Box:
             runners=_runners(self._runners),
             state=_newest(self._setup, ()) if self._setup else (),
         )
-
-    def _looks_why(self) -> str | None:
-        silent = self._looks.silent_for
-        if self._looks.newest is None or silent is None or silent < STATE_PATIENCE:
-            return None
-        return f"the state has not answered for {silent:.0f} s"
 
     def _newest_uses(self) -> Uses | None:
         uses = _newest(self._uses, None) if self._uses else None
@@ -234,6 +228,13 @@ def _standing(roots: Roots) -> _Standing:
     with contextlib.suppress(ValueError, IndexError):
         uptime = float(read_text(f"{roots.proc}/uptime").split()[0])
     return _Standing(read_text(f"{roots.proc}/sys/kernel/random/boot_id") or None, uptime, possible(UserScopes()))
+
+
+def _state_silent(looks: Source[Any]) -> str | None:
+    silent = looks.silent_for
+    if looks.newest is None or silent is None or silent < STATE_PATIENCE:
+        return None
+    return f"the state has not answered for {silent:.0f} s"
 
 
 def _newest(source: Source[Any], otherwise: Any) -> Any:
