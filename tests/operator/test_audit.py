@@ -114,6 +114,18 @@ def test_the_first_bad_record_is_found(queue: Dir, file: Path, spoil: object, li
     assert (bad.file, bad.line) == (str(file), line)
 
 
+@pytest.mark.parametrize("uid", [[1], {"a": 1}, "0", None, 1.5])
+def test_an_account_that_is_no_number_makes_no_record(queue: Dir, file: Path, uid: object) -> None:
+    """Whoever reads acts looks the account up: a list would end every reader."""
+    record = audit.append(queue, {"act": "a", "verb": "kill"})
+    made = {key: value for key, value in record.items() if key != "hash"} | {"uid": uid, "seq": 2}
+    with open(file, "ab") as lines:
+        lines.write(audit.canonical(audit.sealed(made | {"prev": record["hash"]})) + b"\n")
+    assert audit.records(queue) == [record]
+    (bad,) = audit.verify(queue)
+    assert (bad.line, bad.why) == (2, "it is no record: cut short or overwritten")
+
+
 def test_a_torn_last_line_swallows_nothing(queue: Dir, file: Path) -> None:
     write(queue, "one", "two")
     file.write_bytes(file.read_bytes()[:-20])

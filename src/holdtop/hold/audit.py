@@ -147,7 +147,7 @@ def parse(line: bytes) -> Record | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("seq"), int):
         return None
-    return record if isinstance(record.get("hash"), str) else None
+    return record if isinstance(record.get("hash"), str) and isinstance(record.get("uid", 0), int) else None
 
 
 def verify(queue: Dir) -> list[Bad]:
