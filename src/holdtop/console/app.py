@@ -18,8 +18,6 @@ from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, bindings
 from holdtop.console.messages import ThemesChanged, tell
 from holdtop.console.paint import Painter
-from holdtop.console.screens.act import ActScreen
-from holdtop.console.screens.help import HelpScreen
 from holdtop.console.screens.main import MainScreen
 from holdtop.console.themes import ThemeFile, Watcher
 from holdtop.console.view.glyphs import Glyphs
@@ -156,11 +154,15 @@ class Console(Fed):
         )
 
     def action_help(self) -> None:
+        from holdtop.console.screens.help import HelpScreen  # after the first picture, as every screen but one
+
         world = self.world
         roots = world.snapshot.roots if world.snapshot else ()
         self.push_screen(HelpScreen(self.look, self._setup.keys, world.troubles, roots))
 
     def action_leave(self) -> None:
+        from holdtop.console.screens.act import ActScreen
+
         if isinstance(self.screen, ActScreen) and self.screen.stage == "acting":
             self.screen.action_close()
         else:

@@ -15,7 +15,6 @@ from holdtop.console.keys import table
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
 from holdtop.errors import UsageError
-from holdtop.operator.record import interrupt_all
 
 
 def start(
@@ -46,9 +45,16 @@ def start(
         state_dir=state_dir,
     )
     app = Console(setup)
-    with Leaving(lambda: app.call_later(app.exit), interrupt_all) as leaving:
+    with Leaving(lambda: app.call_later(app.exit), _end_records) as leaving:
         app.run()
     return 128 + leaving.signal if leaving.signal else app.return_code or 0
+
+
+def _end_records() -> None:
+    """For a program that is left while it acts; loaded only then."""
+    from holdtop.operator.record import interrupt_all
+
+    interrupt_all()
 
 
 def _theme(wanted: str | None, loaded: themes.Themes, environ: Mapping[str, str]) -> str:
