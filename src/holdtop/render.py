@@ -7,9 +7,8 @@ visible stand-in, so that two different texts do not look the same and none of t
 
 from __future__ import annotations
 
+import re
 import unicodedata
-
-from wcwidth import iter_graphemes, wcswidth
 
 UNKNOWN = "unknown"
 ELLIPSIS = "…"
@@ -19,6 +18,8 @@ MAX_MARKS = 3
 MIB = 1024**2
 GIB = 1024**3
 
+#: One cell each and no clusters: ASCII, Latin letters, and the signs, rules and blocks that tables are drawn with.
+_NARROW = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02af\u2010-\u2027\u2190-\u21ff\u2500-\u259f]*")
 #: Printable for Python, yet drawn as nothing, or with a width on which terminals differ.
 _TREACHEROUS = frozenset(
     chr(point)
@@ -81,7 +82,11 @@ def _stand_in(char: str, ascii_only: bool) -> str:
 
 def cells(text: str) -> int:
     """How many terminal cells a cleaned text takes."""
-    return len(text) if text.isascii() else max(0, wcswidth(text))
+    if text.isascii() or _NARROW.fullmatch(text):
+        return len(text)
+    from wcwidth import wcswidth  # 10 ms, which a start without such a text need not wait for
+
+    return max(0, wcswidth(text))
 
 
 def fit(text: str, width: int, *, pad: bool = False, ellipsis: str = ELLIPSIS) -> str:
@@ -99,6 +104,10 @@ def _cut(text: str, width: int, ellipsis: str) -> str:
         return ""
     if text.isascii():
         return text[:room] + ellipsis
+    if _NARROW.fullmatch(text):
+        return text[:room] + ellipsis
+    from wcwidth import iter_graphemes
+
     kept: list[str] = []
     for cluster in iter_graphemes(text):
         room -= cells(cluster)

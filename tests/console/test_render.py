@@ -7,7 +7,9 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import iter_graphemes, wcswidth
 
+from holdtop import render
 from holdtop.render import GIB, MIB, bytes_text, cells, clean, duration_text, fit
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()))
@@ -102,3 +104,11 @@ def test_bytes(count: float | None, text: str) -> None:
 )
 def test_durations(seconds: float | None, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_what_is_called_narrow_is_narrow() -> None:
+    for point in range(0x3000):
+        if render._NARROW.fullmatch(char := chr(point)):
+            assert wcswidth(char) == 1, hex(point)
+            assert list(iter_graphemes(f"a{char}b")) == ["a", char, "b"], hex(point)
+            assert char.isprintable(), hex(point)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from holdtop import config
 from holdtop.cli import looking, types
 from holdtop.console.terminal import why_not
 from holdtop.errors import UsageError
-from holdtop.hold.places import check_resource
-from holdtop.model.values import Snapshot
+
+if TYPE_CHECKING:
+    from holdtop.console.feeds import Acts, Feed, Operator
+    from holdtop.model.values import Snapshot
 
 #: Exit status when there is no terminal to draw on.
 NO_TERMINAL = 4
@@ -20,37 +24,69 @@ NO_TERMINAL = 4
 def run(args: argparse.Namespace) -> int:
     """Raises ``UsageError`` and ``ConfigError``; 4 without a terminal."""
     refresh = _refresh(args.refresh)
-    resources = [check_resource(args.resource)] if args.resource not in (None, "all") else None
+    resources = _resources(args.resource)
     if (why := why_not()) is not None:
         print(f"holdtop: {why}", file=sys.stderr)
         return NO_TERMINAL
     settings = config.load({"theme": args.theme, "refresh": refresh})
 
-    from holdtop import operator
-    from holdtop.cli.acts import seen
+    gc.disable()  # until the first picture: nothing of what is loaded for it is garbage
+
     from holdtop.cli.earlier import Earlier
+    from holdtop.console.feeds import Late
     from holdtop.console.start import start
-    from holdtop.sampler import Sampler
 
     earlier = Earlier()
 
-    def feed(on_snapshot: Callable[[Snapshot], None]) -> Sampler:
-        return Sampler(
-            refresh=settings.refresh,
-            on_snapshot=earlier.on_the_way(on_snapshot),
-            state_dir=args.state_dir,
-            resources=resources,
-            setup=looking.setup(args.state_dir),
-        )
+    def feed(on_snapshot: Callable[[Snapshot], None]) -> Feed:
+        heard = earlier.on_the_way(on_snapshot)
+        return Late(lambda: _sampler(heard, settings.refresh, args.state_dir, resources))
+
+    def acts() -> Acts:
+        from holdtop.cli.acts import seen
+
+        return seen(resources, args.state_dir)
 
     return start(
         settings,
         feed,
-        operator,
+        cast("Operator", _Operator()),
         read_only=args.read_only,
         state_dir=args.state_dir,
-        acts=lambda: seen(resources, args.state_dir),
+        acts=acts,
         tape=earlier.tape,
+    )
+
+
+def _resources(named: str | None) -> list[str] | None:
+    """``None`` for all of them. Raises ``UsageError``."""
+    if named in (None, "all"):
+        return None
+    from holdtop.hold.places import check_resource
+
+    return [check_resource(named)]
+
+
+class _Operator:
+    """``holdtop.operator``, which is loaded when it is first asked for: whoever only looks does not wait for it."""
+
+    def __getattr__(self, name: str) -> Any:
+        from holdtop import operator
+
+        return getattr(operator, name)
+
+
+def _sampler(
+    on_snapshot: Callable[[Snapshot], None], refresh: float, state_dir: str | None, resources: list[str] | None
+) -> Feed:
+    from holdtop.sampler import Sampler
+
+    return Sampler(
+        refresh=refresh,
+        on_snapshot=on_snapshot,
+        state_dir=state_dir,
+        resources=resources,
+        setup=looking.setup(state_dir),
     )
 
 

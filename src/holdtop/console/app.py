@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
@@ -17,15 +17,15 @@ from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, bindings
 from holdtop.console.messages import ThemesChanged, tell
 from holdtop.console.paint import Painter
-from holdtop.console.replaying.moments import Tape
 from holdtop.console.replaying.travel import Travels
-from holdtop.console.screens.act import ActScreen
-from holdtop.console.screens.help import HelpScreen
 from holdtop.console.screens.main import MainScreen
 from holdtop.console.themes import ThemeFile, Watcher
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.widgets.panel import Look, Panel
 from holdtop.console.world import World
+
+if TYPE_CHECKING:
+    from holdtop.console.replaying.moments import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,15 @@ class Console(Travels):
         )
 
     def action_help(self) -> None:
+        from holdtop.console.screens.help import HelpScreen  # after the first picture, as every screen but one
+
         world = self.world
         roots = world.snapshot.roots if world.snapshot else ()
         self.push_screen(HelpScreen(self.look, self._setup.keys, world.troubles, roots))
 
     def action_leave(self) -> None:
+        from holdtop.console.screens.act import ActScreen
+
         if isinstance(self.screen, ActScreen) and self.screen.stage == "acting":
             self.screen.action_close()
         else:

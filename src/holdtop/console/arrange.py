@@ -66,6 +66,8 @@ TABBED = 16
 GAUGES_TALL = (22, 15, 8)
 WIDE = 110
 TALL = 30
+#: A terminal smaller than this cannot show whom an act would hit.
+LEAST = (40, 10)
 
 
 def arrange(width: int, height: int, demand: Demand, page: str = "now") -> dict[str, Box]:

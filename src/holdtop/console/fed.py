@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 
@@ -9,8 +10,8 @@ from textual.app import App
 
 from holdtop.console.feeds import Acts, ActsFeed, FeedMaker, LogFeed
 from holdtop.console.messages import ActsSeen, EarlierCame, LogGrew, PageOpened, Reach, SnapshotArrived, tell
-from holdtop.console.screens.deed import DeedScreen
 from holdtop.console.screens.main import MainScreen
+from holdtop.console.screens.reading import Reading
 from holdtop.console.view.header import STALE_AFTER
 from holdtop.console.world import World
 
@@ -37,10 +38,13 @@ class Fed(App[None]):
         self._heard = time.monotonic()
 
     def on_mount(self) -> None:
-        self._logs.start()
-        self._held.start()
-        self._acts.start()
-        self._feed.start()
+        self.call_after_refresh(self._begin)  # the first picture waits for nothing
+
+    def _begin(self) -> None:
+        gc.freeze()  # what is loaded by now stays
+        gc.enable()
+        for feed in (self._feed, self._logs, self._held, self._acts):
+            feed.start()
         self.set_interval(1.0, self._listen)
 
     def on_unmount(self) -> None:
@@ -90,7 +94,7 @@ class Fed(App[None]):
     def _show(self) -> None:
         if (screen := self._main()).ready:
             screen.look_again()
-        if isinstance(self.screen, DeedScreen):
+        if isinstance(self.screen, Reading):
             self.screen.look_again()
 
     def _listen(self) -> None:

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdtop.console.events import LogLine, in_order, parse_event, parse_line
 from holdtop.console.follow import Follower, Note, Open, Place, Said
-from holdtop.model.values import Snapshot
-from holdtop.operator.values import Outcome, Plan, Step
+
+if TYPE_CHECKING:
+    from holdtop.model.values import Snapshot
+    from holdtop.operator.values import Outcome, Plan, Step
 
 #: Seconds between two looks at the logs.
 LOG_REFRESH = 0.5
@@ -30,7 +32,29 @@ class Feed(Protocol):
         """Give no more snapshots. Must not wait for a read that blocks."""
 
 
-FeedMaker = Callable[[Callable[[Snapshot], None]], Feed]
+FeedMaker = Callable[[Callable[["Snapshot"], None]], Feed]
+
+
+class Late:
+    """A feed that is made when it is started, in a thread: what it needs is loaded behind the first picture."""
+
+    def __init__(self, make: Callable[[], Feed]) -> None:
+        self._make = make
+        self._feed: Feed | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        threading.Thread(target=self._begin, name="holdtop-feed", daemon=True).start()
+
+    def _begin(self) -> None:
+        self._feed = self._make()
+        if not self._stopped:
+            self._feed.start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._feed is not None:
+            self._feed.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.message_pump import MessagePump
 
 from holdtop.console.events import LogLine
 from holdtop.console.messages import Found, SearchEnded, tell
-from holdtop.console.search import Search
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.render import counted
+
+if TYPE_CHECKING:
+    from holdtop.console.search import Search
 
 
 class Marks:
@@ -36,6 +39,8 @@ class Marks:
         return self._asked > 0
 
     def start(self, wanted: str) -> None:
+        from holdtop.console.search import Search  # with its child process, for who searches
+
         self.close()
         target = self._target
         search = Search(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from holdtop.console.events import LogLine
-from holdtop.console.feeds import Acts
-from holdtop.console.search import Search
-from holdtop.console.themes import Themes
-from holdtop.model.values import Snapshot
-from holdtop.operator.values import Outcome, Plan, Step
+if TYPE_CHECKING:
+    from holdtop.console.events import LogLine
+    from holdtop.console.feeds import Acts
+    from holdtop.console.search import Search
+    from holdtop.console.themes import Themes
+    from holdtop.model.values import Snapshot
+    from holdtop.operator.values import Outcome, Plan, Step
 
 
 class SnapshotArrived(Message):

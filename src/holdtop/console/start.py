@@ -7,21 +7,20 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from holdtop.config import Config
 from holdtop.console import themes
 from holdtop.console.app import Console, Setup
 from holdtop.console.feeds import Acts, FeedMaker, Operator
 from holdtop.console.keys import Key, table
-from holdtop.console.replaying.app import Replay, Still
 from holdtop.console.replaying.keys import live_only, replay_table
-from holdtop.console.replaying.moments import Tape
-from holdtop.console.replaying.player import Player
 from holdtop.console.terminal import Leaving
 from holdtop.console.view.glyphs import chosen
 from holdtop.errors import UsageError
-from holdtop.operator import recorded
-from holdtop.operator.record import interrupt_all
+
+if TYPE_CHECKING:
+    from holdtop.console.replaying.moments import Tape
 
 
 def start(
@@ -45,6 +44,10 @@ def start(
 
 def replay(config: Config, tape: Tape, troubles: Sequence[str]) -> int:
     """The same screens on a recording. ``troubles``: what of it is damaged."""
+    from holdtop.console.replaying.app import Replay, Still
+    from holdtop.console.replaying.player import Player
+    from holdtop.operator import recorded
+
     setup = made(config, lambda _: Still(), recorded, replay_table(config.keys))
     return run(Replay(replace(setup, troubles=(*troubles, *setup.troubles), logs=()), Player(tape)))
 
@@ -68,9 +71,16 @@ def made(config: Config, feed: FeedMaker, operator: Operator, keys: tuple[Key, .
 
 
 def run(app: Console) -> int:
-    with Leaving(lambda: app.call_later(app.exit), interrupt_all) as leaving:
+    with Leaving(lambda: app.call_later(app.exit), _end_records) as leaving:
         app.run()
     return 128 + leaving.signal if leaving.signal else app.return_code or 0
+
+
+def _end_records() -> None:
+    """For a program that is left while it acts; loaded only then."""
+    from holdtop.operator.record import interrupt_all
+
+    interrupt_all()
 
 
 def _theme(wanted: str | None, loaded: themes.Themes, environ: Mapping[str, str]) -> str:

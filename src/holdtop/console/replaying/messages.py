@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.message import Message
 
-from holdtop.console.replaying.moments import Moment, Tape
+if TYPE_CHECKING:  # the live console loads these when somebody goes back in time
+    from holdtop.console.replaying.moments import Moment, Tape
 
 
 class MomentArrived(Message):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from holdtop.console.fed import Fed
 from holdtop.console.keys import Key
 from holdtop.console.messages import tell
 from holdtop.console.replaying.messages import NotShown, TapeOpened
-from holdtop.console.replaying.moments import Tape
-from holdtop.console.replaying.player import Player
-from holdtop.console.replaying.screens import ReplayScreen
 from holdtop.console.widgets.panel import Look
 from holdtop.console.world import World
 from holdtop.errors import HoldtopError
+
+if TYPE_CHECKING:
+    from holdtop.console.replaying.moments import Tape
 
 
 class Travels(Fed):
@@ -40,6 +41,9 @@ class Travels(Fed):
             tell(self, NotShown(str(error)))
 
     def on_tape_opened(self, message: TapeOpened) -> None:
+        from holdtop.console.replaying.player import Player  # nobody waits for them before
+        from holdtop.console.replaying.screens import ReplayScreen
+
         self._opening = False
         if self.screen is self._main():
             world = World(read_only=True, page=self.world.page)

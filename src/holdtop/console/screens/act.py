@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from holdtop.console.acting import Wish, carry_out, make_plans
+from holdtop.console.arrange import LEAST
 from holdtop.console.feeds import Operator
 from holdtop.console.messages import ActEnded, PlansMade, StepTaken
 from holdtop.console.view.plan import VERBS, Account, together
@@ -20,8 +21,6 @@ from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Choice, TextPanel
 from holdtop.operator.values import Plan
 
-#: A terminal smaller than this cannot show whom an act would hit.
-LEAST = (40, 10)
 Stage = Literal["planning", "asking", "acting", "over"]
 
 

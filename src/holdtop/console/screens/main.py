@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 
-from holdtop.console.acting import wish
+from holdtop.console.arrange import LEAST
 from holdtop.console.board import Board
 from holdtop.console.feeds import Operator
 from holdtop.console.keys import Key, bindings, offered, tabs
 from holdtop.console.messages import PageOpened
-from holdtop.console.screens.act import LEAST, ActScreen
-from holdtop.console.screens.deed import DeedScreen
 from holdtop.console.screens.pages import Paged
 from holdtop.console.view.acts import Deed
 from holdtop.console.view.queue import SORTS
@@ -25,7 +23,9 @@ from holdtop.console.widgets.rows import Rows
 from holdtop.console.widgets.small import Field, FooterPanel
 from holdtop.console.world import World
 from holdtop.errors import HoldtopError
-from holdtop.operator.values import Verb
+
+if TYPE_CHECKING:
+    from holdtop.operator.values import Verb
 
 
 class MainScreen(Paged):
@@ -109,6 +109,8 @@ class MainScreen(Paged):
         if deed is None or not self.board.acts.has_focus:
             self.say("select an act first")
             return
+        from holdtop.console.screens.deed import DeedScreen
+
         self.app.post_message(PageOpened("audit"))  # it is read again
         self.app.push_screen(DeedScreen(self._look, self._world, deed))
 
@@ -144,6 +146,8 @@ class MainScreen(Paged):
         if (why := self._no_act()) is not None:
             self.say(why)
             return
+        from holdtop.console.acting import wish  # after the first picture, as all that acts
+
         node = self.board.processes.current if self.board.processes.has_focus else None
         marked = tuple(pid for pid, _ in sorted(world.marked))
         try:
@@ -151,6 +155,8 @@ class MainScreen(Paged):
         except HoldtopError as error:
             self.say(str(error))
             return
+        from holdtop.console.screens.act import ActScreen
+
         look, operator, reasons = self._look, self._operator, self._reasons
         asked = ActScreen(look, meant, operator, at=snapshot.at, reasons=reasons, read_only=lambda: world.read_only)
         self.app.push_screen(asked)
