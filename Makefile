@@ -11,7 +11,7 @@ COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --
 	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	--build-deps-for editable
 
-.PHONY: help console check format-check lint types contracts test check-long bench scan recorder orphans model chaos format lock clean
+.PHONY: help console check format-check lint types contracts test check-long bench scan scale recorder orphans model chaos format lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -55,6 +55,9 @@ scan: $(VENV)/.test  ## a look at all descriptors of 1,000 processes, beside C p
 
 recorder: $(VENV)/.test  ## what the flight recorder costs on a busy demo box, into bench/results/
 	@$(BIN)/python -m bench.recorder
+
+scale: $(VENV)/.test  ## what grows with tickets, processes and logs, as curves, into bench/results/ and docs/pictures/
+	@$(BIN)/python -m bench.scale
 
 orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, into bench/results/
 	@$(BIN)/python -m bench.orphans

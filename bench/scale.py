@@ -1,0 +1,226 @@
+"""What grows with the box: ``bench/results/scale.json``, ``scale.md`` and the curves in ``docs/pictures/scale.svg``.
+
+``python -m bench.scale [BEFORE.json]``: with the result of an earlier run, its curves are drawn dashed beside these.
+Tickets are planted (``planted.py``), processes are ``sleepers.c``, users of a GPU are shown in an overlay, and the
+10 GB event log is sparse. Every size is measured in turn, and again, so that a busy moment touches all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.console import watched
+from bench.handover import gaps
+from bench.lanes import HOLDTOP, arena, compiled
+from bench.planted import planted
+from bench.plot import drawn
+from bench.scan import milliseconds, sleepers
+from tests.reading.machines import fdinfo, shown
+
+from holdtop.hold.events import EVENTS, LOG
+from holdtop.sampler import Sampler
+from holdtop.sources import processes, users
+from holdtop.sources.roots import Roots
+
+HERE = Path(__file__).parent
+TICKETS = (10, 100, 1000, 10_000)
+PROCESSES = (10, 100, 1000, 5000)
+GPU_USERS = 200
+ROUNDS, JOBS, JOB_MS = 3, 6, 50
+#: Seconds for which sampler and console are watched, and until the sampler's first looks are over.
+WATCHED, SETTLE = 6.0, 3.0
+HUGE = 10 * 1024**3
+#: What each curve shows.
+NAMES = {
+    "status": "`holdtop status`",
+    "json": "`holdtop status --json`",
+    "watch": "`holdtop watch --once`",
+    "take": "hand-over, payload to payload, so many behind",
+    "join": "`holdtop run -w 0`, so many ahead",
+    "tick": "the sampler's CPU for a look at the queue",
+    "console": "the console's CPU a second",
+}
+
+HEAD = """\
+# Scale
+
+Made by `make scale` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
+{load[1]:.1f} after. Medians of {rounds} rounds in which all sizes take turns. What bounds each figure:
+[docs/scale.md](../../docs/scale.md).
+"""
+
+
+@contextmanager
+def crowd(count: int) -> Iterator[Path]:
+    """A state directory in which so many wait."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        queue = Path(directory) / "gpu-queue"
+        queue.mkdir(mode=0o2770)
+        with planted(queue, count):
+            yield Path(directory)
+
+
+def command(*words: str) -> Callable[[], object]:
+    whole = [HOLDTOP[0], *words]
+    return lambda: subprocess.run(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def tick(state: Path) -> float:
+    """Milliseconds on a processor for each look at the queue, once the first is over."""
+    looks: list[object] = []
+    sampler = Sampler(resources=("gpu",), state_dir=str(state), sensors=False, on_snapshot=looks.append)
+    sampler.start()
+    time.sleep(SETTLE)
+    seen, used = len(looks), time.process_time()
+    time.sleep(WATCHED)
+    used = time.process_time() - used
+    sampler.stop()
+    return 1000 * used / max(1, len(looks) - seen)
+
+
+def console(state: Path) -> float:
+    with tempfile.TemporaryDirectory(prefix="bench-") as home:
+        (Path(home) / "state").symlink_to(state)
+        return 10 * watched("holdtop", Path(home), WATCHED)["percent"]
+
+
+def take(count: int) -> float:
+    """Milliseconds from one payload's last instruction to the next one's first, while so many wait behind."""
+    with arena() as here, tempfile.TemporaryDirectory() as built:
+        stamp, gate = compiled("stamp", Path(built)), here.home / "gate"
+        os.mkfifo(gate)
+        here.start([*HOLDTOP, "--", "sh", "-c", f"read _ < {gate}"])
+        here.until(lambda: here.tickets() == 1)
+        for number in range(JOBS):
+            here.start([*HOLDTOP, "--", stamp, str(here.home / "log"), str(number), str(JOB_MS)])
+            here.until(lambda so_far=number + 2: here.tickets() == so_far)  # type: ignore[misc]
+        with planted(here.home / "GPU-QUEUE", count, first=100):
+            gate.write_text("go\n")
+            for process in here.started:
+                process.wait()
+        return median(gap for _, gap in gaps(here.home / "log") if gap >= 0)
+
+
+def by_tickets() -> dict[str, dict[int, float]]:
+    samples: dict[str, dict[int, list[float]]] = {name: {size: [] for size in TICKETS} for name in (*NAMES, "floor")}
+    for turn in range(ROUNDS):
+        for size in TICKETS:
+            with crowd(size) as state:
+                where = ("--state-dir", str(state))
+                acts: dict[str, Callable[[], object]] = {
+                    "status": command("status", *where),
+                    "json": command("status", "--json", *where),
+                    "watch": command("watch", "--once", *where),
+                    "join": command("run", "-w", "0", *where, "--", "true"),
+                    "floor": lambda state=state: subprocess.run(  # type: ignore[misc]
+                        ["find", state, "-name", "0*", "-exec", "cat", "{}", "+"], stdout=subprocess.DEVNULL
+                    ),
+                }
+                for name, act in acts.items():
+                    samples[name][size].append(milliseconds(act))
+                if turn == 0:
+                    samples["tick"][size].append(tick(state))
+                    samples["console"][size].append(console(state))
+            samples["take"][size].append(take(size))
+    return {name: {size: round(median(found), 2) for size, found in some.items()} for name, some in samples.items()}
+
+
+def by_processes() -> dict[str, dict[int, float]]:
+    """Milliseconds for the process table, and for the scan of all descriptors, with users of a GPU among them."""
+    found: dict[str, dict[int, float]] = {"table": {}, "scan": {}}
+    for size in PROCESSES:
+        with sleepers(size, 6) as pids, tempfile.TemporaryDirectory(prefix="bench-") as directory:
+            for client, pid in enumerate(pids[:: max(1, size // GPU_USERS)][:GPU_USERS]):
+                info = fdinfo(client, resident_gtt="1048576 KiB", resident_vram="0", shared_gtt="0")
+                shown(Path(directory), str(pid), {1: info})
+            roots = Roots(overlay=directory)
+            acts: dict[str, Callable[[], object]] = {
+                "table": lambda: processes.scan("/proc"),
+                "scan": lambda roots=roots: users.scan(roots),  # type: ignore[misc]
+            }
+            for name, act in acts.items():
+                found[name][size] = round(median(milliseconds(act) for _ in range(ROUNDS)), 2)
+    return found
+
+
+def with_huge_log() -> dict[str, float]:
+    """Milliseconds of ``status`` with an event log of 10 GB and with none, and how much of it lies on the disk."""
+    found: dict[str, list[float]] = {"none": [], "huge": []}
+    with crowd(10) as state:
+        log = state / "gpu-queue" / LOG / EVENTS
+        log.parent.mkdir()
+        for _ in range(ROUNDS):
+            for name in found:
+                with log.open("wb") as file:
+                    file.truncate(HUGE if name == "huge" else 0)
+                found[name].append(milliseconds(command("status", "--state-dir", str(state))))
+    return {name: round(median(some), 1) for name, some in found.items()}
+
+
+def page(result: Mapping[str, Any]) -> Iterator[str]:
+    yield HEAD.format(**result, rounds=ROUNDS)
+    yield _head("by waiting tickets", TICKETS)
+    for name, said in {**NAMES, "floor": "reading the tickets in C: `find … -exec cat`"}.items():
+        yield _row(said, result["tickets"][name])
+        if name in result.get("before", {}):
+            yield _row("… before", result["before"][name])
+    yield _head(f"by processes ({GPU_USERS} users of a GPU)", PROCESSES)
+    yield _row("the process table", result["processes"]["table"])
+    yield _row("the scan for device users", result["processes"]["scan"])
+    huge = result["log_ms"]
+    yield f"\n`holdtop status` beside an event log of 10 GB: {huge['huge']} ms; an empty one: {huge['none']} ms.\n"
+
+
+def _head(what: str, sizes: Sequence[int]) -> str:
+    numbers = " | ".join(f"{size:,}" for size in sizes)
+    return f"\n| milliseconds, {what} | {numbers} | most to least |\n|---|{'---|' * (len(sizes) + 1)}\n"
+
+
+def _row(name: str, values: Mapping[Any, float]) -> str:
+    numbers = list(values.values())
+    return f"| {name} | {' | '.join(f'{value:g}' for value in numbers)} | {numbers[-1] / numbers[0]:.2f} × |\n"
+
+
+def picture(result: Mapping[str, Any]) -> str:
+    def curves(some: Mapping[str, Mapping[Any, float]]) -> dict[str, list[tuple[float, float]]]:
+        return {
+            said.replace("`", ""): [(float(size), value) for size, value in some[name].items()]
+            for name, said in NAMES.items()
+            if name in some
+        }
+
+    before = curves(result.get("before", {}))
+    title = "milliseconds" + (" (dashed: before)" if before else "")
+    return drawn(title, "waiting tickets", curves(result["tickets"]), before)
+
+
+def main(words: Sequence[str]) -> dict[str, Any]:
+    load = os.getloadavg()[0]
+    result = {"tickets": by_tickets(), "processes": by_processes(), "log_ms": with_huge_log()}
+    head = {
+        "python": platform.python_version(),
+        "kernel": platform.release().split("-")[0],
+        "processors": os.cpu_count(),
+        "load": [load, os.getloadavg()[0]],
+    }
+    before = {"before": json.loads(Path(words[0]).read_text())["tickets"]} if words else {}
+    return {**head, **result, **before}
+
+
+if __name__ == "__main__":
+    made = main(sys.argv[1:])
+    (HERE / "results/scale.json").write_text(json.dumps(made, indent=1) + "\n")
+    (HERE / "results/scale.md").write_text("".join(page(made)))
+    (HERE.parent / "docs/pictures/scale.svg").write_text(picture(made))
+    print("".join(page(made)))
