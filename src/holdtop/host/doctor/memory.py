@@ -75,7 +75,7 @@ def _closed(case: Case) -> Iterator[Said]:
         yield Finding("hidepid", what, why, "sudo holdtop doctor; or mount /proc with hidepid=0")
     memory = case.snapshot.memory
     if memory.unreadable_processes is None:
-        why = f"they do not show themselves, or were not read in time; {_unattributed(memory)}"
+        why = f"{memory.unavailable['unreadable_processes']}; {_unattributed(memory)}"
         yield Unlooked("fdinfo", "the descriptors (fdinfo) of processes", why)
     elif memory.unreadable_processes:
         number = counted(memory.unreadable_processes, "process", "processes")
