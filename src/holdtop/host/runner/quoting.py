@@ -47,7 +47,9 @@ def check_path(path: str, what: str) -> str:
     if not path.startswith("/") or path.startswith("//") or os.path.normpath(path) != path:
         raise UsageError(f"{what}: {path!r} is no absolute path in its plain form, such as /opt/fleet/bin")
     if any(char in path for char in "\"'\\\t") or path != path.strip():
-        raise UsageError(f"{what}: {path!r} has a quote, a backslash or a tab: systemd starts nothing from there")
+        raise UsageError(
+            f"{what}: {path!r} has a quote, a backslash, a tab or a blank at an end: systemd starts nothing there"
+        )
     return path
 
 
@@ -60,8 +62,10 @@ def check_account(name: str, what: str) -> str:
 
 def check_unit_name(name: str) -> str:
     """Raises ``UsageError``."""
-    if not _UNIT_NAME.fullmatch(name):
-        raise UsageError(f"--name: {name!r} is no name for a unit: letters, digits and _.- only, 64 at most")
+    if not _UNIT_NAME.fullmatch(name) or name.endswith(".service"):
+        raise UsageError(
+            f"--name: {name!r} is no name for a unit: letters, digits and _.- only, 64 at most, without .service"
+        )
     return name
 
 

@@ -52,6 +52,9 @@ class Settings:
         for path in self.path_dirs:
             if ":" in quoting.check_path(path, "--path-dir"):
                 raise UsageError(f"--path-dir: {path!r}: a colon ends a part of PATH")
+        keys = [key for key, _ in self.environment]
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise UsageError(f"--env {twice}: it is named twice, and one of them would be lost")
         for key, text in self.environment:
             quoting.assignment(f"{key}={text}", "--env")
             if key in _OWN:
