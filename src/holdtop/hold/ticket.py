@@ -119,10 +119,12 @@ def unescape(value: str) -> str:
 def decode(data: bytes) -> dict[str, str]:
     """The lines as a mapping; what is no ``key=value`` line is skipped, a repeated key keeps its first value."""
     lines: dict[str, str] = {}
-    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+    text = data.decode("utf-8", "surrogateescape")
+    plain = "%" not in text  # as most are, of which a look reads thousands
+    for line in text.split("\n"):
         key, equals, value = line.partition("=")
-        if equals and key.isidentifier():
-            lines.setdefault(key, unescape(value))
+        if equals and key not in lines and key.isidentifier():
+            lines[key] = value if plain else unescape(value)
     return lines
 
 
