@@ -67,8 +67,10 @@ def test_a_payload_that_shares_with_itself_is_counted_once_everywhere() -> None:
     assert gpu.holder.payload is not None
     assert gpu.holder.payload.gtt_bytes == snapshot.memory.payload_bytes == 6 * GIB
     assert (snapshot.memory.shared_bytes, snapshot.memory.unattributed_bytes) == (0, 0)
-    with_others = build(raw(uses=uses(*sharing, denied=(700,)), devices=(used(6 * GIB),)), None).memory
-    assert (with_others.payload_bytes, with_others.shared_bytes) == (0, 6 * GIB), "who else has it is closed to us"
+    closed, elsewhere = uses(*sharing, denied=(700,)), uses(*sharing)
+    for scan, initial in ((closed, True), (elsewhere, False), (replace(elsewhere, hidden=True), True)):
+        memory = build(raw(uses=scan, devices=(used(6 * GIB),), initial_pidns=initial), None).memory
+        assert (memory.payload_bytes, memory.shared_bytes) == (0, 6 * GIB), "who else has it is closed to us"
 
 
 def two_cards(*clients: Client, **changes: Any) -> Snapshot:
@@ -83,6 +85,17 @@ def test_another_cards_memory_erases_nothing_that_is_known() -> None:
     assert (there.gtt_bytes, there.vram_bytes) == (0, 9 * GIB)
     (stray,) = [flag for flag in snapshot.flags if flag.kind == "stray"]
     assert "uses at least 9.0 GiB of the GPU" in stray.text
+
+
+def test_a_payload_that_is_silent_on_another_card_is_known_on_this_one() -> None:
+    both = on(PDEV, 40 * GIB, 0), on(DGPU.pci_address, None, None)
+    assert two_cards(*both).memory.payload_bytes == 40 * GIB
+    other_way = on(PDEV, None, None), on(DGPU.pci_address, 0, 9 * GIB)
+    memory = two_cards(*other_way).memory
+    assert (memory.payload_bytes, memory.unavailable["payload_bytes"]) == (
+        None,
+        "of one of its processes the memory is not known",
+    )
 
 
 def test_a_holds_word_of_all_cards_is_not_taken_for_one_cards() -> None:
@@ -148,8 +161,11 @@ def test_memory_is_stranded_when_a_driver_has_had_time_to_free_it() -> None:
     first = look(1010.0, healthy)
     soon, late = look(1012.0, first), look(1010.0 + SETTLING, first)
     assert [[flag.kind for flag in one.flags] for one in (first, soon, late)] == [[], [], ["stranded-memory"]]
-    (alone,) = look(1010.0, None).flags
-    assert "if they still are in 10 s, only a reboot frees them" in alone.text
+    alone = look(1010.0, None)
+    again, sure = look(1012.0, alone), look(1010.0 + SETTLING, alone)
+    texts = [flag.text.rpartition("; ")[2] for one in (alone, again, sure) for flag in one.flags]
+    hedged = "if they still are in 10 s, only a reboot frees them"
+    assert texts == [hedged, hedged, "only a reboot frees them"], "what a first look has flagged stays flagged"
 
 
 def test_a_dump_is_told_of_when_what_was_heard_is_over() -> None:

@@ -15,7 +15,7 @@ from holdtop.payload.process import Identity
 if TYPE_CHECKING:
     from holdtop.model.attribution import Held
     from holdtop.model.raw import Uses
-    from holdtop.model.values import Device, Pool
+    from holdtop.model.values import Device
 
 #: Where a device that anybody could have open shows itself.
 _NODES = ("/dev/dri", "/dev/kfd", "/dev/accel")
@@ -97,9 +97,7 @@ class _GpuGauge:
         if card.pool is None:
             return Level(card.pci_address, "gtt", None, "the totals of the card's memory are not known")
         used = card.readings[f"{card.pool}_used_bytes"]
-        return Level(
-            card.pci_address, card.pool, None if used.value is None else int(used.value), used.why or used.source or ""
-        )
+        return Level(card.pci_address, card.pool, _used(card), used.why or used.source or "")
 
     def look(self, members: Collection[Identity]) -> Looked:
         from holdtop.model.attribution import together
@@ -112,7 +110,7 @@ class _GpuGauge:
             if one.pid not in uses.denied
         }
         card = _card(self._devices())  # after that scan: what is used now is at least what it has seen
-        if card is None or card.pool is None or len(each) < len(members) or not _say(held, card.pool):
+        if card is None or card.pool is None or len(each) < len(members) or not _say(held, card):
             return Looked(each)
         clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
         return Looked(each, together(clients, card.pool, {card.pci_address: _used(card)}))
@@ -131,7 +129,7 @@ class _GpuGauge:
             ("processes of other accounts do not show themselves (hidepid)", uses.hidden),
             ("this pid namespace shows its own processes only", namespace("pid") != INITIAL_PIDNS),
             (f"{len(uses.denied)} processes may not be looked into", uses.denied),
-            ("a process that uses the device does not say how much", not _say(held, card.pool)),
+            ("a process that uses the device does not say how much", not _say(held, card)),
         )
         owned = together(clients, card.pool, {card.pci_address: _used(card)})
         return Owners(owned, next((why for why, so in reasons if so), ""))
@@ -173,6 +171,7 @@ def _used(card: Device) -> int | None:
     return None if value is None else int(value)
 
 
-def _say(held: Mapping[int, Held], pool: Pool) -> bool:
-    """Whether all of them say what they have of that pool."""
-    return all(one.says(pool) for one in held.values() if "gpu" in one.resources)
+def _say(held: Mapping[int, Held], card: Device) -> bool:
+    """Whether all of them say what they have of its pool."""
+    on_it = (one.on(card.pci_address) for one in held.values() if "gpu" in one.resources)
+    return card.pool is not None and all(one.says(card.pool) for one in on_it)

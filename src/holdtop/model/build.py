@@ -25,7 +25,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
     strays = tuple(_strays(facts, seen, outlived))
     leftovers = [process for left in survivors for process in left.processes] + [stray.process for stray in strays]
     pool: Pool = (device.pool if device else None) or "gtt"
-    memory = ledger(facts, readings, device, pool, *_parts(seen, outlived, strays, pool))
+    memory = ledger(facts, readings, device, pool, *_parts(facts, seen, outlived, strays, pool))
     scene = Scene(facts, seen, readings, memory, survivors, strays)
     return Snapshot(
         host=raw.host,
@@ -84,7 +84,7 @@ def _strays(facts: Facts, seen: Collection[Seen], outlived: Collection[int]) -> 
 
 
 def _parts(
-    seen: Collection[Seen], outlived: Collection[int], strays: Collection[Stray], pool: Pool
+    facts: Facts, seen: Collection[Seen], outlived: Collection[int], strays: Collection[Stray], pool: Pool
 ) -> tuple[Mapping[str, Collection[int]] | None, Mapping[int, int | None]]:
     """Who is what in the GPU's pool, and what their hold says of members that are closed to us."""
     gpu = next((one for one in seen if one.resource.name == "gpu"), None)
@@ -93,6 +93,6 @@ def _parts(
     holder = gpu.resource.holder
     members = holder.payload.processes if holder and holder.payload else ()
     parts = {"stray": [stray.process.pid for stray in strays], "payload": gpu.payload, "survivor": outlived}
-    sizes = {process: process.held(pool) for process in members}
-    claims = {one.pid: size for one, size in sizes.items() if size is None or one.memory_source == "record"}
-    return parts, claims
+    said = [one for one in members if one.memory_source == "record"]
+    unseen = [one for one in members if one.held(pool) is None and one.pid not in facts.held]
+    return parts, {one.pid: one.held(pool) for one in (*said, *unseen)}

@@ -86,24 +86,22 @@ def unreadable(scene: Scene) -> Iterator[Flag]:
 
 
 def stranded_memory(scene: Scene) -> Iterator[Flag]:
-    """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps."""
-    rest = scene.memory.unattributed_bytes or 0
-    whole_box = scene.facts.raw.initial_pidns is not False and scene.memory.unreadable_processes == 0
-    live = scene.facts.previous is not None
+    """Memory that nobody holds although everybody could be looked into: the driver has lost it. No kill helps.
+
+    A driver frees late. A first look cannot tell how long it has been so, and says so; what it flags stays flagged.
+    """
+    rest, previous = scene.memory.unattributed_bytes or 0, scene.facts.previous
     unsaid = any("gpu" in held.resources and not held.whole for held in scene.facts.held.values())
-    if (
-        rest >= STRANDED_BYTES
-        and whole_box
-        and not unsaid
-        and _unowned(scene)
-        and _lasting(scene)
-        and not _settling(scene)
-    ):
+    if rest < STRANDED_BYTES or scene.memory.unreadable_processes != 0 or unsaid or _settling(scene):
+        return
+    lasting = scene.facts.raw.at - (scene.memory.unowned_since or scene.facts.raw.at) >= SETTLING
+    stood = previous is None or any(flag.kind == "stranded-memory" for flag in previous.flags)
+    if _unowned(scene) and (lasting or stood):
         yield flag(
             "stranded-memory",
             "critical",
             f"{amount(rest)} of device memory are in use, and no process that could be seen holds them;"
-            f" {'only a reboot frees them' if live else 'if they still are in 10 s, only a reboot frees them'}",
+            f" {'only a reboot frees them' if lasting else 'if they still are in 10 s, only a reboot frees them'}",
             "systemctl reboot",
         )
 
@@ -112,12 +110,6 @@ def _unowned(scene: Scene) -> bool:
     """It has no owner since before the scan of owners; what was allocated after that may have one."""
     since, uses = scene.memory.unowned_since, scene.facts.raw.uses
     return since is not None and uses is not None and (scene.facts.previous is None or since <= uses.at)
-
-
-def _lasting(scene: Scene) -> bool:
-    """For longer than a driver takes to free what a process had; a single look cannot tell."""
-    since = scene.memory.unowned_since
-    return scene.facts.previous is None or (since is not None and scene.facts.raw.at - since >= SETTLING)
 
 
 def _settling(scene: Scene) -> bool:

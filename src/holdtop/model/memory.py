@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from holdtop.model.attribution import pool_bytes, shared_bytes, split
+from holdtop.model.attribution import Held, pool_bytes, shared_bytes, split
 from holdtop.model.facts import Facts
-from holdtop.model.values import Device, Memory, Reading, Readings
+from holdtop.model.values import Device, Memory, Pool, Reading, Readings
 
 #: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
 UNOWNED_SLACK = 512 * 1024**2
@@ -35,7 +35,7 @@ def ledger(
     facts: Facts,
     readings: Readings,
     device: Device | None,
-    pool: str,
+    pool: Pool,
     parts: Mapping[str, Collection[int]] | None,
     claims: Mapping[int, int | None],
 ) -> Memory:
@@ -52,9 +52,9 @@ def ledger(
     if (blind := _blind(facts, device)) or parts is None:
         why |= dict.fromkeys(_PARTS, blind or "the state of the resource gpu was not read")
         return Memory(None, None, None, None, None, headroom, denied, unavailable=why, scanned_at=scanned_at)
-    sums, shared = _sums(facts, readings, device, pool, parts, claims)
+    sums, shared = _sums(facts, readings, device, pool, parts, claims, everybody=denied == 0)
     rest, no_rest = _rest(facts, readings, pool, sum(sums.values()) + shared)
-    why |= _unsaid(facts, pool, parts, claims) | no_rest
+    why |= _unsaid(facts, device, pool, parts, claims) | no_rest
     known = {part: None if f"{part}_bytes" in why else size for part, size in sums.items()}
     return Memory(
         known["payload"],
@@ -75,11 +75,16 @@ def _sums(
     facts: Facts,
     readings: Readings,
     device: Device | None,
-    pool: str,
+    pool: Pool,
     parts: Mapping[str, Collection[int]],
     claims: Mapping[int, int | None],
+    *,
+    everybody: bool,
 ) -> tuple[dict[str, int], int]:
-    """Bytes by part, and what is shared among them: of one part alone where only that has clients that share."""
+    """Bytes by part, and what is shared among them.
+
+    ``everybody`` was looked into: then what only one part's clients share is that part's own.
+    """
     whose = {pid: part for part, pids in parts.items() for pid in pids}
     clients = [
         (whose.get(pid, "other"), client)
@@ -93,35 +98,38 @@ def _sums(
     sums["payload"] += sum(size or 0 for size in claims.values())
     _, shared = split([client for _, client in clients], pool, value(readings, f"{pool}_used_bytes"))
     sharing = {part for part, client in clients if shared_bytes(client, pool)}
-    if len(sharing) == 1 and facts.raw.uses is not None and not facts.raw.uses.denied:
+    if len(sharing) == 1 and everybody:
         sums[sharing.pop()] += shared
         shared = 0
     return sums, shared
 
 
 def _unsaid(
-    facts: Facts, pool: str, parts: Mapping[str, Collection[int]], claims: Mapping[int, int | None]
+    facts: Facts,
+    device: Device | None,
+    pool: Pool,
+    parts: Mapping[str, Collection[int]],
+    claims: Mapping[int, int | None],
 ) -> dict[str, str]:
     """Parts of which a process may hold what nobody can tell."""
     uses, why = facts.raw.uses, {}
     one = "of one of its processes the memory is not known"
-    if any(size is None for size in claims.values()):
+    silent = {pid for pid, held in facts.held.items() if _silent(held, device, pool)}
+    if None in claims.values() or silent.intersection(parts["payload"]) - claims.keys():
         why["payload_bytes"] = one
     elif any(claims.values()) and len([card for card in facts.raw.devices if card.resource == "gpu"]) > 1:
         why["payload_bytes"] = "what a hold says of its processes is of all cards together"
-    if any((uses is not None and pid in uses.denied) or _silent(facts, pid, pool) for pid in parts["survivor"]):
+    if (silent | (uses.denied if uses else set())).intersection(parts["survivor"]):
         why["survivor_bytes"] = one
-    if any(_silent(facts, pid, pool) for pid in facts.held.keys() - {*parts["payload"], *parts["survivor"]}):
+    if silent - {*parts["payload"], *parts["survivor"]}:
         why |= dict.fromkeys(("stray_bytes", "other_bytes"), "a process that uses the device does not say how much")
     return why
 
 
-def _silent(facts: Facts, pid: int, pool: str) -> bool:
-    """Whether it uses the device and does not say how much of the pool it has."""
-    held = facts.held.get(pid)
-    return (
-        held is not None and "gpu" in held.resources and (held.gtt_bytes if pool == "gtt" else held.vram_bytes) is None
-    )
+def _silent(held: Held, device: Device | None, pool: Pool) -> bool:
+    """Whether it uses the device and does not say how much of the pool it has there."""
+    there = held.on(device.pci_address) if device else held
+    return "gpu" in held.resources and (there.gtt_bytes if pool == "gtt" else there.vram_bytes) is None
 
 
 def _closed(facts: Facts) -> dict[str, str]:

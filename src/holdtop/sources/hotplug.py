@@ -71,9 +71,7 @@ def _heard(device: Any, resets: MutableMapping[str, Reset]) -> bool:
     if device.subsystem == "devcoredump":
         address = _address(device, "failing_device")
         before = resets.get(address)
-        if device.action == "add" and (
-            before is None or before.passed
-        ):  # of one that stands the dump tells nothing more
+        if device.action == "add" and (before is None or before.passed):  # one that stands says more than its dump
             resets[address] = Reset(address, "devcoredump", time.monotonic())  # what came of it is told later
         return True
     if device.subsystem == "drm" and device.action in ("add", "bind"):

@@ -17,8 +17,6 @@ from holdtop.sources.roots import Roots
 
 _ROOT = "class/kfd/kfd"
 WHOLE = re.compile(r"[0-9]{1,19}")
-
-
 Nodes = Mapping[str, Mapping[str, str]]
 
 
@@ -60,9 +58,9 @@ def _address(said: Mapping[str, str]) -> str | None:
     return f"{int(domain):04x}:{where >> 8:02x}:{where >> 3 & 31:02x}.{where & 7}"
 
 
-def used(sys: str, nodes: Nodes) -> dict[int, dict[str, int]]:
+def used(sys: str, known: Nodes) -> dict[int, dict[str, int]]:
     """Bytes by pid and by the card's PCI address; zeros are left out."""
-    cards = {said["gpu_id"]: address for address, said in nodes.items() if said["gpu_id"]}
+    cards = {said["gpu_id"]: address for address, said in known.items() if said["gpu_id"]}
     found: dict[int, dict[str, int]] = {}
     processes = os.path.join(sys, _ROOT, "proc")
     for name in filter(WHOLE.fullmatch, listing(processes)):
