@@ -14,7 +14,7 @@ import holdtop
 from holdtop.cli.status_text import Text
 from holdtop.hold.view import QueueView
 from holdtop.model.build import build
-from holdtop.model.raw import Look, Runners
+from holdtop.model.raw import Look, Runners, StateCheck
 from holdtop.model.schema import to_mapping
 from holdtop.model.standing import Standing
 from holdtop.model.values import Finding, Runner, Snapshot
@@ -84,7 +84,7 @@ STATE = {
 
 @pytest.mark.parametrize("kind", STATE)
 def test_what_the_state_check_finds_is_flagged(kind: str) -> None:
-    found = flags(look(state=(finding(kind, about="/srv/x"),)))
+    found = flags(look(state=StateCheck((finding(kind, about="/srv/x"),))))
     assert found == ([(STATE[kind], "critical", "/srv/x", f"mend {kind}")] if STATE[kind] else [])
 
 
@@ -96,7 +96,7 @@ def test_what_a_look_at_the_queue_says_already_is_not_said_twice() -> None:
         finding("two-queues", about="/home/ann/GPU-QUEUE"),
         finding("writable-way", about="/var"),
     )
-    snapshot = look(looks=(Look("gpu", exposed, elsewhere=(other,)),), state=every)
+    snapshot = look(looks=(Look("gpu", exposed, elsewhere=(other,)),), state=StateCheck(every))
     assert sorted((one.kind, one.about or "") for one in snapshot.flags) == [
         ("split-state", ""),
         ("state-permissions", "/var"),
@@ -105,6 +105,16 @@ def test_what_a_look_at_the_queue_says_already_is_not_said_twice() -> None:
 
 
 UNKNOWN = runner(active_state="unknown", up=None, guarded=None, why="the bus is silent")
+
+
+def test_a_check_that_broke_off_resolves_nothing() -> None:
+    standing = Standing()
+    bad, broken = StateCheck((finding("not-roots", about="/srv/x"),)), StateCheck(why="Input/output error")
+    heard = [
+        [(one.state, one.flag.kind) for one in standing.compare(look(state=state))]
+        for state in (bad, broken, bad, StateCheck())
+    ]
+    assert heard == [[("raised", "state-permissions")], [], [], [("resolved", "state-permissions")]]
 
 
 def test_what_could_not_be_looked_at_is_neither_well_nor_ill() -> None:

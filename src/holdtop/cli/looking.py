@@ -9,8 +9,7 @@ from typing import TypedDict
 from holdtop import config
 from holdtop.errors import HoldtopError, UsageError
 from holdtop.hold import places
-from holdtop.model.raw import MIB, Limits, Runners
-from holdtop.model.values import Finding
+from holdtop.model.raw import MIB, Limits, Runners, StateCheck
 from holdtop.sampler import Setup
 from holdtop.sources.roots import Roots
 
@@ -59,15 +58,15 @@ def setup(state_dir: str | None) -> Setup:
         except Exception as error:  # noqa: BLE001  a fault of ours takes no other look with it
             return Runners(why=f"{type(error).__name__}: {error}")
 
-    def state() -> tuple[Finding, ...]:
+    def state() -> StateCheck:
         if recorded or state_dir is not None:
-            return ()
+            return StateCheck()
         try:
-            from holdtop.host.check import findings
+            from holdtop.host.check import checked
 
-            return findings(places.DEFAULT_STATE_DIR)
-        except Exception:  # noqa: BLE001  likewise; holdtop state check says what it is
-            return ()
+            return checked(places.DEFAULT_STATE_DIR)
+        except Exception as error:  # noqa: BLE001  likewise
+            return StateCheck(why=f"{type(error).__name__}: {error}")
 
     return Setup(runners, state)
 

@@ -43,6 +43,7 @@ def build(raw: Raw, previous: Snapshot | None) -> Snapshot:
         users={device.pci_address: tuple(facts.users(device)) for device in raw.devices},
         runners=raw.runners.units,
         runners_why=raw.runners.why,
+        state_why=raw.state.why,
         roots=raw.roots,
     )
 

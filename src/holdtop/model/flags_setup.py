@@ -11,6 +11,8 @@ from holdtop.model.values import Finding, Flag, Runner, Severity
 DOWN = frozenset({"no-unit", "not-active", "failed", "crash-loop"})
 #: By which lanes do not meet in one queue.
 SPLIT = frozenset({"two-queues", "old-tool", "half-named", "elsewhere"})
+#: The kinds of flags that tell what the state's own check found.
+OF_STATE = frozenset({"split-state", "state-permissions"})
 #: By which others than the state's own group may write what lanes trust or run.
 OPEN = frozenset({"writable-way", "open-state", "not-roots", "writable-program"})
 
@@ -56,6 +58,6 @@ def _of_runner(kind: str, severity: Severity, runner: Runner, found: list[Findin
 
 
 def _of_state(kind: str, kinds: Collection[str], told: Collection[str], scene: Scene) -> Iterator[Flag]:
-    for one in scene.facts.raw.state:
+    for one in scene.facts.raw.state.findings:
         if one.kind in kinds and one.about not in told:
             yield flag(kind, "critical", f"{one.what}: {one.why}", one.remedy, about=one.about)

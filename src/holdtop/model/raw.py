@@ -181,6 +181,15 @@ class Runners:
 
 
 @dataclass(frozen=True, slots=True)
+class StateCheck:
+    """The set-up of the state directory and of the accounts that meet in it."""
+
+    findings: tuple[Finding, ...] = ()
+    #: Why (part of) it could not be checked; ``None``: ``findings`` are all that there are.
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """From when on something is worth a flag."""
 
@@ -230,5 +239,5 @@ class Raw:
     roots: tuple[str, ...] = ()
     limits: Limits = Limits()
     runners: Runners = Runners()
-    #: What is wrong with the state as ``holdtop state check`` sees it.
-    state: tuple[Finding, ...] = ()
+    #: The state as ``holdtop state check`` sees it.
+    state: StateCheck = StateCheck()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from holdtop.model.flags_setup import OF_STATE
 from holdtop.model.values import Flag, Snapshot
 from holdtop.render import clean
 
@@ -42,6 +43,8 @@ class Standing:
         absent = "unknown" if "unknown" in states.values() else "free"
         states.setdefault(None, "free")
         unseen = {runner.unit for runner in snapshot.runners if runner.up is None or snapshot.runners_why}
+        if snapshot.state_why is not None:
+            unseen |= {old.about for old in self._told.values() if old.kind in OF_STATE and old.about}
         for key, old in list(self._told.items()):
             if key not in now and states.get(old.resource, absent) != "unknown" and old.about not in unseen:
                 yield Notice("resolved", self._told.pop(key))

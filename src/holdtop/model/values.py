@@ -359,6 +359,8 @@ class Snapshot:
     users: Mapping[str, tuple[Process, ...]] = field(default_factory=dict)
     #: Why it is not known which runners there are, or how they are now; what is in ``runners`` is old then.
     runners_why: str | None = None
+    #: Why the set-up of the state could not be checked: its flags may be missing then, and are not over.
+    state_why: str | None = None
     #: Recorded roots in use, as ``HOLDTOP_SYS=/path``; empty on a live box.
     roots: tuple[str, ...] = ()
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.model.build import wanted
-from holdtop.model.raw import NO_CARD, Details, Limits, Look, Raw, Reset, Runners, Table, Uses
-from holdtop.model.values import Finding, Reading, Readings
+from holdtop.model.raw import NO_CARD, Details, Limits, Look, Raw, Reset, Runners, StateCheck, Table, Uses
+from holdtop.model.values import Reading, Readings
 from holdtop.payload.containment import possible
 from holdtop.sampler import devices
 from holdtop.sampler.looks import look_all
@@ -35,7 +35,7 @@ class Setup:
     """
 
     runners: Callable[[], Runners]
-    state: Callable[[], tuple[Finding, ...]]
+    state: Callable[[], StateCheck]
 
 
 #: What is asked of a box, and makes two boxes the same.
@@ -50,6 +50,7 @@ KFD_PATIENCE = 0.3
 RUNNERS_PERIOD, SETUP_PERIOD = 10.0, 60.0
 #: Seconds for which an old answer of the queues' state still counts as the state.
 STATE_PATIENCE = 5.0
+_UNCHECKED = StateCheck(why="not read yet")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,7 +72,7 @@ class Box:
         self._cards: Source[list[Card]] | None = None
         self._uses: Source[Uses] | None = None
         self._runners: Source[Runners] | None = None
-        self._setup: Source[tuple[Finding, ...]] | None = None
+        self._setup: Source[StateCheck] | None = None
         #: What was heard of cards that hung, by PCI address; whoever listens keeps it.
         self.resets: dict[str, Reset] = {}
         #: By card (``None`` for the box itself) and the names of the readings that the source promises.
@@ -184,7 +185,7 @@ class Box:
             roots=self._roots.said,
             limits=self._limits,
             runners=_runners(self._runners),
-            state=_newest(self._setup, ()) if self._setup else (),
+            state=_newest(self._setup, _UNCHECKED) if self._setup else StateCheck(),
         )
 
     def _newest_uses(self) -> Uses | None:

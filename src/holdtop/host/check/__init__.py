@@ -14,6 +14,7 @@ from holdtop.host.check.programs import programs, tools_of
 from holdtop.host.check.queues import queues
 from holdtop.host.check.sessions import sessions, variables
 from holdtop.host.said import Fact, Finding, Said, Unlooked
+from holdtop.model.raw import StateCheck
 
 #: Every component of the way; what lies there; who is a member; whose processes lack the group; which tool each
 #: account runs; who could write what it runs; what variables say; queues beside this one.
@@ -27,6 +28,8 @@ CHECKS: Mapping[str, Callable[[str], Iterable[Said]]] = {
     "variables": variables,
     "queues": queues,
 }
+#: The kind of what a check that failed has not seen.
+BROKE_OFF = "error"
 #: What can be asked without the directory.
 _WITHOUT = ("tools", "queues")
 
@@ -40,9 +43,11 @@ def check(state_dir: str) -> dict[str, tuple[Said, ...]]:
     return {"way": (Fact("no-state-dir", f"there is no {state_dir}: each account queues in its own home"),), **said}
 
 
-def findings(state_dir: str) -> tuple[Finding, ...]:
-    """What is wrong, alone."""
-    return tuple(one for said in check(state_dir).values() for one in said if isinstance(one, Finding))
+def checked(state_dir: str) -> StateCheck:
+    """What is wrong, and whether that is all: a check that broke off has not seen the rest."""
+    every = [one for said in check(state_dir).values() for one in said]
+    broken = next((one.why for one in every if isinstance(one, Unlooked) and one.kind == BROKE_OFF), None)
+    return StateCheck(tuple(one for one in every if isinstance(one, Finding)), broken)
 
 
 def in_short(state_dir: str) -> Iterator[Said]:
@@ -58,4 +63,4 @@ def _tried(one: Callable[[str], Iterable[Said]], state_dir: str) -> Iterator[Sai
     try:
         yield from one(state_dir)
     except (OSError, HoldtopError) as error:
-        yield Unlooked("error", "the rest of this check", str(error))
+        yield Unlooked(BROKE_OFF, "the rest of this check", str(error))
