@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,17 @@ def test_whatever_blocks_is_ended_with_all_it_started(library: Library, shape: s
     assert answer.why == "amdsmi has not answered in time" or shape == "leaves a child"
     assert answer.why
     assert time.monotonic() - began < 10 * SHORT
+
+
+def test_a_child_of_somebody_else_here_is_left_alone(library: Library) -> None:
+    """The doctor's sections run side by side, and others start children, too: also while the library is asked."""
+    library(BLOCKS["deaf"])
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(ask, SHORT)
+        time.sleep(SHORT / 4)
+        with subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({2 * SHORT})"]) as other:
+            assert asked.result().why
+            assert other.wait() == 0
 
 
 def test_one_that_nobody_waits_for_any_more_ends(library: Library, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_watch_that_cannot_record_watches_on(tmp_path: Path) -> None:
 
 def test_where_the_watch_keeps_its_recording(tmp_path: Path) -> None:
     """``STATE_DIRECTORY`` may name several (systemd.exec(5))."""
-    assert places.kept({"STATE_DIRECTORY": "/var/lib/holdtop:/x"}) == "/var/lib/holdtop/recording"
+    assert places.kept({"STATE_DIRECTORY": "/var/lib/holdtop/watch:/x"}) == "/var/lib/holdtop/watch/recording"
     assert places.kept({}) == f"{os.environ['HOME']}/.local/state/holdtop/recording"
 
 

@@ -15,12 +15,14 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from holdtop.host.amdsmi_child import POOLS
 from holdtop.model.values import Reading, Readings
 from holdtop.payload import linux
+from holdtop.payload.members import RUN_MARK, has_mark
 from holdtop.payload.process import Pinned, ProcessTable, Stat, UnreadableProcess
 from holdtop.sources.cards import PCI
 from holdtop.sources.files import BYTES
@@ -79,14 +81,19 @@ def ask(deadline: float = DEADLINE) -> Answer:
 
 def _heard(until: float) -> bytes:
     """The one line that the child writes. Raises ``_NoAnswer``, and ``OSError`` when there can be no child."""
-    linux.become_subreaper()  # what leaves the child's tree comes to us
-    before = frozenset(ProcessTable().descendants(os.getpid()))
+    mark = f"amdsmi-{uuid.uuid4().hex}"
     ours, theirs = os.pipe()
+    linux.become_subreaper()  # what leaves the child's tree comes to us
     try:
-        child = _start(theirs)
-    except OSError:
+        return _answer(ours, theirs, mark, until)
+    finally:
+        linux.become_subreaper(be=False)
         os.close(ours)
-        raise
+
+
+def _answer(ours: int, theirs: int, mark: str, until: float) -> bytes:
+    try:
+        child = _start(theirs, mark)
     finally:
         os.close(theirs)
     printed = bytearray()
@@ -94,9 +101,7 @@ def _heard(until: float) -> bytes:
         line = _line(ours, child, printed, until)
         ended = bool(line) or _has_ended(child, until)
     finally:
-        _end(child, before)
-        linux.become_subreaper(be=False)
-        os.close(ours)
+        _end(child, mark)
     if line:
         return line
     if not ended:
@@ -104,14 +109,15 @@ def _heard(until: float) -> bytes:
     raise _NoAnswer(f"amdsmi's process ended {_how(child)} without an answer{_after_words(printed)}")
 
 
-def _start(fd: int) -> subprocess.Popen[bytes]:
-    """In a session of its own: no terminal's signal is meant for it."""
+def _start(fd: int, mark: str) -> subprocess.Popen[bytes]:
+    """In a session of its own: no terminal's signal is meant for it. By its mark all that it starts is found again."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", CHILD, str(fd)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=(fd,),
+        env={**os.environ, RUN_MARK: ",".join(filter(None, (os.environ.get(RUN_MARK), mark)))},
         start_new_session=True,
     )
 
@@ -151,17 +157,19 @@ def _has_ended(child: subprocess.Popen[bytes], until: float) -> bool:
         os.close(pidfd)
 
 
-def _end(child: subprocess.Popen[bytes], before: Collection[int]) -> None:
-    """End it and whatever it has started, wherever that has gone: nothing of ours was there ``before``."""
+def _end(child: subprocess.Popen[bytes], mark: str) -> None:
+    """End it and whatever it has started, wherever that has gone: others of this process's children are not ours."""
     until = time.monotonic() + _GONE
-    while (left := _left(before)) and time.monotonic() < until:
+    ours: set[int] = {child.pid}
+    while (left := _left(ours, mark)) and time.monotonic() < until:
         for stat in left:
-            if stat.dead and stat.pid != child.pid and stat.ppid == os.getpid():
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(stat.pid, os.WNOHANG)
-            elif not stat.dead:
+            ours.add(stat.pid)  # a zombie has no mark any more
+            if not stat.dead:
                 with contextlib.suppress(OSError, UnreadableProcess), Pinned(stat.identity) as process:
                     process.send(signal.SIGKILL)
+            elif stat.pid != child.pid and stat.ppid == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(stat.pid, os.WNOHANG)
         child.poll()
         time.sleep(_POLL)
     child.poll()
@@ -169,9 +177,16 @@ def _end(child: subprocess.Popen[bytes], before: Collection[int]) -> None:
         child.stdout.close()
 
 
-def _left(before: Collection[int]) -> list[Stat]:
+def _left(ours: Collection[int], mark: str) -> list[Stat]:
     table = ProcessTable()
-    return [table.stats[pid] for pid in table.descendants(os.getpid()) if pid not in before]
+    return [table.stats[pid] for pid in table.descendants(os.getpid()) if pid in ours or _is_marked(pid, mark)]
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        return has_mark(pid, mark)
+    except OSError:
+        return False
 
 
 def _how(child: subprocess.Popen[bytes]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import platformdirs
 
 #: The watch as a service (``StateDirectory=`` of its unit, systemd.exec(5)).
-SERVICE = "/var/lib/holdtop"
+SERVICE = "/var/lib/holdtop/watch"
 RECORDING = "recording"
 
 
