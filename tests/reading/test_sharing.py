@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdtop.cli.status_text import Text
 from holdtop.hold.view import RecordedProcess
 from holdtop.model.attribution import attribute, placed, split
 from holdtop.model.build import build
@@ -138,7 +139,9 @@ def test_kfds_part_of_a_users_memory_is_no_proof_that_the_rest_is_nobodys() -> N
     silent = replace(user(800, None), clients=())
     part = replace(uses(silent), kfd={800: {PDEV: GIB}})
     assert attribute(part, {800: stat(800, 1)}, [CARD])[800].whole is False
-    flags = [flag.kind for flag in build(raw(uses=part, devices=(used(43 * GIB),)), None).flags]
+    snapshot = build(raw(uses=part, devices=(used(43 * GIB),)), None)
+    flags = [flag.kind for flag in snapshot.flags]
+    assert "notebook 800 (ann) at least 1.0 GiB" in "\n".join(Text().table(snapshot))
     assert "stranded-memory" not in flags
     assert "stray" in flags
 

@@ -78,7 +78,7 @@ def _of_other(device: Device, at: float, users: Sequence[Process]) -> Iterator[t
 def _users(device: Device, users: Sequence[Process]) -> Iterator[tuple[str, str]]:
     """Largest first; who holds the device is among them."""
     by_size = sorted(users, key=lambda one: sum(size or 0 for size in _sizes(device, one)), reverse=True)
-    said = [f"{one.name} {one.pid} ({account(one)}) {_size(_sizes(device, one))}" for one in by_size[:MOST_USERS]]
+    said = [f"{one.name} {one.pid} ({account(one)}) {_size(device, one)}" for one in by_size[:MOST_USERS]]
     if len(users) > MOST_USERS:
         said.append(f"{len(users) - MOST_USERS} more")
     if said:
@@ -122,8 +122,9 @@ def _sizes(device: Device, process: Process) -> tuple[int | None, ...]:
     return (process.npu_bytes,) if device.kind == "npu" else (process.gtt_bytes, process.vram_bytes)
 
 
-def _size(sizes: Sequence[int | None]) -> str:
+def _size(device: Device, process: Process) -> str:
+    sizes = _sizes(device, process)
     known = sum(size or 0 for size in sizes)
-    if None not in sizes:
+    if None not in sizes and (device.kind == "npu" or process.memory_source != "kfd"):  # which does not count all
         return bytes_text(known)
     return f"at least {bytes_text(known)}" if known else "unknown"

@@ -38,7 +38,7 @@ def _readings(readings: Readings, device: Device | None, at: float) -> dict[str,
     pool = device.pool if device else None
     lacking = {name: reading.why or "unknown" for name, reading in readings.items() if reading.value is None}
     if pool is None:
-        lacking["pool"] = "no total of memory of its own is known"
+        lacking["pool"] = (device.pool_why if device else None) or "there is no card"
     return {
         **{name: reading.value for name, reading in readings.items()},
         "device": device.pci_address if device else None,

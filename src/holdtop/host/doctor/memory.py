@@ -35,7 +35,7 @@ def memory(case: Case) -> Iterator[Said]:
 def _pool(card: Device) -> Said:
     """Which pool programs get: never the sum of both."""
     if card.pool is None:
-        return Unlooked("pool", "which pool programs get", "no total of memory of its own is known")
+        return Unlooked("pool", "which pool programs get", card.pool_why or "")
     gtt, vram = (value(card.readings, f"{pool}_total_bytes") for pool in ("gtt", "vram"))
     why = "the card has memory of its own" if card.kind == "gpu" else f"GTT {bytes_text(gtt)}, VRAM {bytes_text(vram)}"
     return Fact("pool", f"programs get {card.pool.upper()} ({why})")
