@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtop.errors import RecordingError
+from holdtop.hold.files import Dir
 from holdtop.model.values import Snapshot
 from holdtop.recorder import codec, frames, recording
+from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
-from holdtop.recorder.ring import Bounds
+from holdtop.recorder.ring import Bounds, Ring
 from tests.recorder.scenes import STORY, at, read, record
 from tests.recorder.test_codec import GOLDEN
 
@@ -122,3 +125,52 @@ def test_an_act_of_nobody_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "x.rec").write_bytes(frames.head({}) + frames.frame(frames.Frame(kind, 1, 0, side, body)))
     told = Recording(str(tmp_path / "x.rec")).told
     assert [one.act for one in told] == [{"uid": 5, "act": "c"}]
+
+
+@pytest.mark.parametrize("left", [b"", b"HLDT", bytes(400)], ids=["empty", "a beginning", "zeroes"])
+def test_a_segment_without_a_head_stops_no_recording(tmp_path: Path, left: bytes) -> None:
+    """As a power cut leaves it: its name is taken, and what comes next goes on behind it."""
+    directory = tmp_path / "recording"
+    record(directory, [at(number, STORY[0]) for number in range(3)])
+    (fine,) = directory.glob("fine-*.rec")
+    fine.write_bytes(left)
+    said: list[str] = []
+    recorder = Recorder(str(directory), said.append)
+    for number in range(10, 14):
+        recorder.take(at(number, STORY[1]))
+    recorder.close()
+    assert not [line for line in said if "cannot record" in line]
+    found = Recording(str(directory))
+    assert found.snapshot(len(found.instants) - 1).taken_at == at(13, STORY[1]).taken_at
+
+
+def test_segments_without_a_head_are_within_the_bounds(tmp_path: Path) -> None:
+    for number in range(1, 6):
+        (tmp_path / f"fine-{number:012}.rec").write_bytes(b"?" * 1000)
+    ring = Ring(Dir.root(str(tmp_path)), Bounds("fine", 1.0, 4, 2500), {})
+    assert list(ring.reopen()) == []
+    ring.append(6, 0, b"{}", b"{}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"fine-{number:012}.rec" for number in (4, 5, 6)]
+    ring.close()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff", b"[]"])
+def test_a_head_of_anything_is_refused(tmp_path: Path, content: bytes) -> None:
+    looks, damage = opened(tmp_path / "x.rec", crafted(content))
+    assert looks == []
+    assert "the head of the recording is none of holdtop's" in damage[0]
+
+
+def crafted(content: bytes) -> bytes:
+    """A head with the right sums over what is no head."""
+    size = frames._HEAD.size
+    magic, number, *_ = frames._HEAD.unpack_from(frames.head({}))
+    return frames._HEAD.pack(magic, number, len(content), frames._head_crc(number, content))[:size] + content
+
+
+def test_a_recording_that_was_opened_keeps_no_descriptor(tmp_path: Path) -> None:
+    record(tmp_path / "recording", [at(number, STORY[0]) for number in range(3)])
+    before = len(os.listdir("/proc/self/fd"))
+    kept = [Recording(str(tmp_path / "recording")) for _ in range(5)]
+    assert [one.snapshot(2) for one in kept]
+    assert len(os.listdir("/proc/self/fd")) == before

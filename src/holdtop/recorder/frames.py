@@ -89,7 +89,10 @@ def _read_head(data: bytes) -> tuple[Mapping[str, Any], int]:
         raise RecordingError("the head of the recording is damaged")
     if number > FORMAT:
         raise RecordingError(f"a newer holdtop made it (format {number}); this one reads up to format {FORMAT}")
-    said = json.loads(content)
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        said = None
     if not isinstance(said, dict):
         raise RecordingError("the head of the recording is none of holdtop's")
     return said, _HEAD.size + length

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from holdtop.model.values import Readings, Snapshot
 from holdtop.recorder import codec, frames
 from holdtop.recorder.frames import Frame
 from holdtop.recorder.marks import Mark
-from holdtop.recorder.ring import read, segment_names
+from holdtop.recorder.ring import FINE, read, segment_names
 from holdtop.recorder.seeking import instant
 from holdtop.render import counted
 
@@ -64,8 +64,8 @@ class Segments:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             if stat.S_ISDIR(os.fstat(fd).st_mode):
-                self._directory = Dir(fd, path)
-                self.names = self._newest(segment_names(self._directory))
+                with Dir(fd, path) as directory:
+                    self.names = self._newest(directory, segment_names(directory))
             else:
                 with open(fd, "rb") as file:
                     self._one = file.read(frames.LARGEST_BODY) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
@@ -73,11 +73,11 @@ class Segments:
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror}") from error
 
-    def _newest(self, names: list[str]) -> list[str]:
+    def _newest(self, directory: Dir, names: list[str]) -> list[str]:
         found: list[str] = []
         left = MOST_BYTES
         for name in reversed(names[-MOST_SEGMENTS:]):
-            status = self._directory.status(name)
+            status = directory.status(name)
             left -= status.st_size if status else 0
             if left < 0:
                 break
@@ -91,11 +91,16 @@ class Segments:
     def scan(self, name: str) -> frames.Scan:
         """Raises ``RecordingError`` where nothing of it can be read."""
         try:
-            found = frames.scan(read(self._directory, name) if self._one is None else self._one)
+            found = frames.scan(self._read(name) if self._one is None else self._one)
         except (Untrusted, OSError) as error:
             raise RecordingError(str(error)) from error
         self._opened = (name, found.frames)
         return found
+
+    def _read(self, name: str) -> bytes:
+        """The directory is opened for each segment: nobody says when a recording is read no more."""
+        with Dir(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), self.path) as directory:
+            return read(directory, name)
 
     def frame(self, name: str, place: int) -> Frame:
         """Raises ``RecordingError`` for a segment that was dropped meanwhile."""
@@ -139,7 +144,8 @@ class Recording:
         found: dict[int, Instant] = {}
         for name in self._segments.names:
             for look, side in self._read(name):
-                found.setdefault(look.seq, look)
+                if look.seq not in found or name.startswith(FINE.name):  # neighbours lie in one segment there
+                    found[look.seq] = look
                 sides.setdefault(look.seq, []).append(side)
         self.instants = tuple(found[seq] for seq in sorted(found))
         self._seqs = [look.seq for look in self.instants]
@@ -222,10 +228,6 @@ class Recording:
         """Of the last look that is not after that instant; else of the first one."""
         before = (place for place in reversed(range(len(self.instants))) if self.instants[place].at_ms <= at_ms)
         return next(before, 0)
-
-    def before(self, position: int) -> tuple[Told, ...]:
-        """What had been told by then."""
-        return self.told[: bisect_right(self.told, position, key=lambda one: one.position)]
 
     def marks(self) -> list[tuple[int, Mark]]:
         """Each with the position at which it was set, oldest first."""

@@ -48,7 +48,14 @@ class _Segment:
 
 def segment_names(directory: Dir) -> list[str]:
     """Of both rings, oldest first."""
-    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: name.split("-")[1])
+    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: _parts(name)[1])
+
+
+def _parts(name: str) -> tuple[str, int]:
+    """The ring, and the number of the first record."""
+    form = _NAME.fullmatch(name)
+    assert form is not None
+    return form[1], int(form[2])
 
 
 def read(directory: Dir, name: str) -> bytes:
@@ -75,14 +82,20 @@ class Ring:
     def reopen(self) -> Iterator[str]:
         """Go on behind what is there. Yields what had to be cut off."""
         for name in segment_names(self._directory):
-            if not name.startswith(self.bounds.name):
+            ring, number = _parts(name)
+            if ring != self.bounds.name:
                 continue
-            with contextlib.suppress(RecordingError, Untrusted):  # not ours to judge: replay says what it is
+            self.seq = max(self.seq, number)  # whatever is in it: that name is taken
+            try:
                 found = frames.scan(read(self._directory, name))
-                self._old.append(_Segment(name, len(found.frames), found.good))
-                self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
-                if found.why is not None:
-                    yield from self._cut(name, found)
+            except (RecordingError, Untrusted):  # replay says what it is; it goes when it is the oldest, as others do
+                status = self._directory.status(name)
+                self._old.append(_Segment(name, 0, status.st_size if status else 0))
+                continue
+            self._old.append(_Segment(name, len(found.frames), found.good))
+            self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
+            if found.why is not None:
+                yield from self._cut(name, found)
         self._go_on()
 
     def _cut(self, name: str, found: Scan) -> Iterator[str]:

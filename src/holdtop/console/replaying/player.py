@@ -117,6 +117,8 @@ class Player:
                     self.hear(self._moments.of(wanted))
                 except HoldtopError as error:
                     self.hear(str(error))
+                except Exception as error:  # noqa: BLE001  a file from anywhere: the next instant may be well
+                    self.hear(f"{type(error).__name__}: {error}")
 
     def _play_on(self) -> None:
         """Where playing has come to by now."""

@@ -39,6 +39,8 @@ class Travels(Fed):
             tell(self, TapeOpened(open_tape()))
         except HoldtopError as error:
             tell(self, NotShown(str(error)))
+        except Exception as error:  # noqa: BLE001  a file from anywhere: whoever asked must hear something
+            tell(self, NotShown(f"{type(error).__name__}: {error}"))
 
     def on_tape_opened(self, message: TapeOpened) -> None:
         from holdtop.console.replaying.player import Player  # nobody waits for them before
