@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 UNKNOWN = "unknown"
 ELLIPSIS = "…"
@@ -130,6 +131,16 @@ def bytes_text(count: float | None, unknown: str = UNKNOWN) -> str:
 def short_bytes(count: float | None, unknown: str = "?") -> str:
     """The same in at most six cells, for tables: ``39.9G``, ``512M``, ``<1M``."""
     return bytes_text(count, unknown).replace(" GiB", "G").replace(" MiB", "M")
+
+
+def whole(value: object) -> int | None:
+    """A number that somebody else has written; ``None`` for anything else that stands there."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def objects(value: object) -> list[Mapping[str, object]]:
+    """The objects of a list that somebody else has written; none where something else stands there."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []
 
 
 def counted(number: int, one: str, many: str) -> str:

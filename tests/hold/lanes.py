@@ -21,6 +21,11 @@ HOLDTOP = (sys.executable, "-m", "holdtop")
 NAP = str(1_000_000 + os.getpid())
 
 
+def finished(directory: Path) -> list[Path]:
+    """The files of a directory; one whose name has a dot in front is still being written."""
+    return sorted(directory.glob("[!.]*"))
+
+
 @dataclass
 class Box:
     """One state directory and everything in it."""
@@ -75,6 +80,14 @@ class Box:
 
     def receipts(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.queue / ".receipts.jsonl").read_text().splitlines()]
+
+    def documents(self, directory: str) -> list[dict[str, Any]]:
+        """What stands in one of the queue's own directories now."""
+        found = []
+        for path in finished(self.queue / directory):
+            with contextlib.suppress(FileNotFoundError):  # withdrawn meanwhile
+                found.append(json.loads(path.read_text()))
+        return found
 
     def until_running(self, seconds: float = 10) -> dict[str, Any]:
         """The ``started`` event of the hold that has the token now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -177,9 +176,9 @@ def test_what_is_armed_is_written_down(state: Box, sensors: Sensors) -> None:
         "tctl-abort": "95.5C",
         "tctl-pause": "90C",
     }
-    (record,) = (state.queue / ".record").iterdir()
+    (record,) = state.documents(".record")
     tctl = str(sensors.chip / "temp2_input")
-    assert json.loads(record.read_text())["sensors"] == {
+    assert record["sensors"] == {
         "mem-abort-gib": str(sensors.overlay / "meminfo"),
         "tctl-abort": tctl,
         "tctl-pause": tctl,

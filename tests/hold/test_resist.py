@@ -28,8 +28,7 @@ def flags(state: Box) -> dict[str, tuple[str, list[int]]]:
 
 def recorded(state: Box) -> list[int]:
     """Pids of the lasting records."""
-    files = (state.queue / ".survivors").glob("*.json")
-    return [process["pid"] for file in files for process in json.loads(file.read_text())["processes"]]
+    return [process["pid"] for one in state.documents(".survivors") for process in one["processes"]]
 
 
 def at(event: dict[str, Any]) -> datetime.datetime:

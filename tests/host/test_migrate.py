@@ -14,7 +14,7 @@ import pytest
 
 from holdtop.hold.places import DEFAULT_STATE_DIR
 from holdtop.payload.process import Pinned, is_alive
-from tests.hold.lanes import NAP, identity, kill_both, until
+from tests.hold.lanes import NAP, finished, identity, kill_both, until
 from tests.host.private_box import GROUP, PrivateBox, sweep, tree
 from tests.host.test_init import OLD_TOOL
 
@@ -172,7 +172,7 @@ def test_refused_while_the_target_is_in_use_or_missing(two: PrivateBox) -> None:
 
 def test_refused_while_a_dead_holds_payload_lives(two: PrivateBox) -> None:
     holder = two.as_account("owner", "run", "--", "sleep", NAP)
-    record = until(lambda: next(two.at("/home/owner/GPU-QUEUE/.record").glob("*-*.json"), None))
+    record = until(lambda: next(iter(finished(two.at("/home/owner/GPU-QUEUE/.record"))), None))
     said = until(lambda: _whole(record))
     kill_both(holder, said["keeper_pid"])
     assert "is dead and pids" in refused(two, *INIT)

@@ -15,7 +15,7 @@ from holdtop.hold.places import resolve
 from holdtop.hold.ticket import INITIAL_PIDNS
 from holdtop.operator import execute, plan_evict, plan_recover
 from holdtop.payload.process import Identity, Pinned, ProcessTable, is_alive, read_stat
-from tests.hold.lanes import NAP, Box, ended, until
+from tests.hold.lanes import NAP, Box, ended, finished, until
 from tests.operator.box import audited, kinds, process, shown
 
 
@@ -161,7 +161,7 @@ def test_an_emptied_token_is_a_living_holds_as_long_as_its_life_lock_is_taken(st
     lane = state.run("sleep", NAP)
     state.until_running()
     os.truncate(state.token, 0)
-    for record in (state.queue / ".record").iterdir():
+    for record in finished(state.queue / ".record"):
         record.unlink()
     with pytest.raises(RefusedError, match="the life lock is taken"):
         plan_recover(shown(state), "gpu", state_dir=str(state.state))

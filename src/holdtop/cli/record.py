@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -66,4 +67,5 @@ def _record(looks: queue.SimpleQueue[Snapshot | None], take: Callable[[Snapshot]
 
 
 def say(line: str) -> None:
-    print(f"holdtop: {clean(line)}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody reads it any more: recording goes on
+        print(f"holdtop: {clean(line)}", file=sys.stderr, flush=True)

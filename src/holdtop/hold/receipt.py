@@ -9,10 +9,10 @@ from typing import Literal
 
 from holdtop.hold import logs
 from holdtop.hold.files import Dir, Untrusted, json_object
-from holdtop.hold.record import whole
 from holdtop.hold.ticket import now
 from holdtop.hold.view import TicketFile
 from holdtop.payload.custody import Member, Report
+from holdtop.render import whole
 
 RECEIPTS = ".receipts.jsonl"
 OLDER = ".receipts.1.jsonl"

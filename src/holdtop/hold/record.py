@@ -19,6 +19,7 @@ from holdtop.hold.ticket import TICKET_FORM, now
 from holdtop.hold.view import Record, RecordedCgroup, RecordedProcess
 from holdtop.payload.custody import Member, SeenCgroup, Used
 from holdtop.payload.process import PID_LIMIT, Identity
+from holdtop.render import whole
 
 RECORD = ".record"
 #: Of a larger payload the oldest are named, and fewer where names are long: a record has to stay readable.
@@ -173,11 +174,6 @@ def _is_path(text: str) -> bool:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
-
-
-def whole(value: object) -> int | None:
-    """A number that a hold may have written; ``None`` for anything else that stands there."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
 def _text(value: object) -> str | None:

@@ -6,15 +6,14 @@ It says what was seen and nothing else; all foreign text stands in code spans, w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdtop.hold.record import whole
 from holdtop.model.values import Flag, Process, Reading, Snapshot, Ticket
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.recording import Recording, clock
-from holdtop.render import bytes_text, clean, counted, duration_text
+from holdtop.render import bytes_text, clean, counted, duration_text, objects, whole
 
 #: Marks that are further apart than so many seconds are of two incidents; and what is shown before and after.
 QUIET, MARGIN = 600, 60
@@ -141,7 +140,7 @@ def _leaks(looks: Sequence[Snapshot]) -> Iterator[str]:
         yield f"- {flag.severity} {code(flag.kind)}: {code(flag.text)}; {times}"
     for receipt in _dirty(looks):
         left = receipt.get("left")
-        named = [f"{one.get('name')} (pid {one.get('pid')}, {one.get('why')})" for one in _objects(left)]
+        named = [f"{one.get('name')} (pid {one.get('pid')}, {one.get('why')})" for one in objects(left)]
         who = f"{receipt.get('lane')} ({receipt.get('ticket')})"
         what = f"left {', '.join(named)}" if named else "left no process that was seen"
         yield f"- {code(who)}, {code(receipt.get('verdict'))}: {code(what)}; memory: {code(_use(receipt))}"
@@ -178,7 +177,7 @@ def _acts(of: Stretch) -> Iterator[str]:
 
 
 def _about(act: Mapping[str, Any]) -> str:
-    pids = [f"pid {one.get('pid')}" for one in _objects(act.get("targets") or act.get("fates"))]
+    pids = [f"pid {one.get('pid')}" for one in objects(act.get("targets") or act.get("fates"))]
     return ", ".join(str(one) for one in (act.get("ticket") or act.get("asked"), *pids) if one)
 
 
@@ -240,7 +239,3 @@ def _tickets(look: Snapshot) -> Iterator[Ticket]:
 
 def _process(process: Process) -> str:
     return f"pid {process.pid} ({process.name}, {process.user or process.uid}, GTT {bytes_text(process.gtt_bytes)})"
-
-
-def _objects(value: object) -> Iterable[Mapping[str, object]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []

@@ -11,7 +11,7 @@ from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.queue import short_id
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.render import bytes_text, counted
+from holdtop.render import bytes_text, counted, objects, whole
 
 ROWS = 2
 READING = "reading the audit"
@@ -45,7 +45,7 @@ def act_rows(deed: Deed, now: str, width: int, glyphs: Glyphs, *, selected: bool
     meant, ended = deed.meant, deed.ended
     ago = seconds_until(now, _text(meant, "at"))
     sign, role, word = judged(deed, glyphs)
-    pids = [str(one.get("pid")) for one in meant.get("targets") or () if isinstance(one, dict)]
+    pids = [str(one.get("pid")) for one in objects(meant.get("targets"))]
     about = " ".join(filter(None, (_text(meant, "resource"), _text(meant, "lane"), short_id(_text(meant, "ticket")))))
     named = about or (f"pid {', '.join(pids)}" if pids else _text(meant, "asked"))
     head = line(
@@ -59,8 +59,8 @@ def act_rows(deed: Deed, now: str, width: int, glyphs: Glyphs, *, selected: bool
     )
     said = _text(ended or {}, "text") or _text(ended or {}, "why")
     more = f" {glyphs.dot} {counted(len(pids), 'process', 'processes')}" if pids else ""
-    back = (ended or {}).get("returned_bytes")
-    memory = f" {glyphs.dot} {bytes_text(back)} came back" if isinstance(back, int) and 0 < back < 1 << 50 else ""
+    back = whole((ended or {}).get("returned_bytes"))
+    memory = f" {glyphs.dot} {bytes_text(back)} came back" if back else ""
     return head, line(
         Span(f"          {glyphs.arrow} ", "muted"),
         Span(f"{word} ", role, True),

@@ -12,7 +12,7 @@ from holdtop.console.view.receipts import summed_up
 from holdtop.console.view.severity import verdict_role
 from holdtop.console.view.text import Line, Span, line, title, wrapped
 from holdtop.console.view.when import coarse, seconds_until
-from holdtop.render import bytes_text
+from holdtop.render import bytes_text, objects, whole
 
 _NAMES = 13
 #: Processes of one act that are listed.
@@ -57,7 +57,7 @@ def _meant(deed: Deed, now: str) -> Iterator[tuple[str, str]]:
     yield "why", _said(meant, "reason") or "no reason is on record"
     if how := _said(meant, "how"):
         yield "how", how
-    if isinstance(back := meant.get("expected_bytes"), int):
+    if (back := whole(meant.get("expected_bytes"))) is not None:
         yield "expected", f"{bytes_text(back)} of device memory"
 
 
@@ -68,8 +68,8 @@ def _ended(deed: Deed, now: str) -> Iterator[tuple[str, str]]:
     yield "status", _said(ended, "status")
     yield "result", _said(ended, "text") or _said(ended, "why") or "nothing is said"
     if ended.get("kind") == "outcome":
-        back = ended.get("returned_bytes")
-        yield "memory", f"{bytes_text(back)} came back" if isinstance(back, int) else "how much came back is not known"
+        back = whole(ended.get("returned_bytes"))
+        yield "memory", "how much came back is not known" if back is None else f"{bytes_text(back)} came back"
 
 
 def _when(record: Said, now: str) -> str:
@@ -100,9 +100,7 @@ def _record(record: Said, width: int, glyphs: Glyphs) -> list[Line]:
 
 
 def _list(record: Said, key: str) -> list[Said]:
-    value = record.get(key)
-    found = [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-    return [one for one in found if isinstance(one.get("pid"), int | None)]
+    return [one for one in objects(record.get(key)) if isinstance(one.get("pid"), int | None)]
 
 
 def _said(record: Said, key: str) -> str:
