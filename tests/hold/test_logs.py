@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,21 @@ def test_of_huge_logs_the_end_is_read(tmp_path: Path, read: list[int]) -> None:
     assert sum(read) <= receipt.ALL + events.TAIL
 
 
+def test_of_two_receipts_of_one_hold_the_later_is_complete(tmp_path: Path) -> None:
+    said = [{"ticket": "1"}, {"ticket": "2", "verdict": "settling"}, {"at": "?"}, {"ticket": ["2"]}, {"at": "?"}]
+    later = {"ticket": "2", "verdict": "clean"}
+    (tmp_path / receipt.RECEIPTS).write_text("".join(json.dumps(one) + "\n" for one in (*said, later)))
+    with Dir.root(str(tmp_path)) as queue:
+        assert receipt.newest(queue) == (said[0], later, *said[2:])
+
+
 def test_receipts_go_on_in_a_new_file_and_are_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receipt, "ROTATE_AT", 2000)
     with Dir.root(str(tmp_path)) as queue:
         own = queues.join(queue, Wish("gpu", "lane", "true"))
         for status in range(40):
-            assert not receipt.write(queue, own.ticket, Report(End("exited", None), 0), status=status, released=True)
+            ticket = replace(own.ticket, id=f"{status:010}-1")
+            assert not receipt.write(queue, ticket, Report(End("exited", None), 0), status=status, released=True)
         os.close(own.fd)
         found = [one["status"] for one in receipt.newest(queue, receipt.ALL)]
     assert len(found) > 5

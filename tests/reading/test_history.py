@@ -106,10 +106,6 @@ def test_the_same_command_counts_before_the_lane() -> None:
     assert Archive([*others, *alike[:2]]).past("a", COMMAND).seconds == (*[1000] * 9, 60, 60)
 
 
-def test_of_two_receipts_of_one_ticket_the_later_is_complete() -> None:
-    assert Archive([receipt(1, "a", 60, None), receipt(1, "a", 60, 7)]).past("a", COMMAND).peaks == (7,)
-
-
 @pytest.mark.parametrize("odd", [-1, 1e300, float("nan"), float("inf"), True, "60", None, [60]])
 def test_an_odd_number_counts_for_nothing(odd: object) -> None:
     assert Archive([receipt(1, "a", odd, odd)]).past("a", COMMAND) == Archive([]).past("a", COMMAND)

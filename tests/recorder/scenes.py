@@ -48,6 +48,15 @@ STORY = tuple(
     )
 )
 
+SETTLING: dict[str, Any] = {**RECEIPT, "reason": "exited", "status": 0, "verdict": "settling", "left": []}
+#: A hold whose memory comes back after its token: one release, and one leak while it lasts.
+SETTLED = tuple(
+    at(second, replace(QUIET, resources=(resource("gpu", None, receipts=receipts),)))
+    for second, receipts in enumerate(
+        ((), (SETTLING,), ({**SETTLING, "at": "2030-01-02T02:14:09+00:00", "verdict": "clean"},))
+    )
+)
+
 
 def record(
     path: Path, looks: Iterable[Snapshot], bounds: Sequence[Bounds] = (FINE, COARSE), said: list[str] | None = None

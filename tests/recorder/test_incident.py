@@ -13,7 +13,7 @@ from holdtop.cli.main import main
 from holdtop.recorder.incident import LONG, code, last_incident, report, stretch
 from holdtop.recorder.recording import Recording
 from tests.console.boxes import EVIL, QUIET, hostile
-from tests.recorder.scenes import RECEIPT, STORY, at, record
+from tests.recorder.scenes import RECEIPT, SETTLED, STORY, at, record
 from tests.recorder.test_codec import GOLDEN
 from tests.recorder.test_damage import ENDS
 
@@ -57,6 +57,13 @@ def test_a_quiet_stretch_says_so(tmp_path: Path) -> None:
         "No operator's act",
     ):
         assert words in text
+
+
+def test_what_came_back_late_did_not_leak(tmp_path: Path) -> None:
+    record(tmp_path / "late", SETTLED)
+    assert "Nothing, as far as was seen" in told(tmp_path / "late")
+    record(tmp_path / "never", SETTLED[:2])
+    assert section(told(tmp_path / "never"), "What leaked")[0].count("settling") == 1
 
 
 def test_a_reboot_is_said(tmp_path: Path) -> None:

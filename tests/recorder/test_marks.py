@@ -10,10 +10,11 @@ from pathlib import Path
 
 from holdtop.hold import audit, events
 from holdtop.hold.files import Dir
+from holdtop.model.changes import changes
 from holdtop.model.values import Flag, Snapshot
 from holdtop.recorder.recording import Recording
 from tests.console.boxes import BUSY, HOLDER, QUIET, resource
-from tests.recorder.scenes import RECEIPT, STORY, at, record
+from tests.recorder.scenes import RECEIPT, SETTLED, STORY, at, record
 
 
 def marks_of(tmp_path: Path, *looks: Snapshot) -> list[tuple[int, str, str]]:
@@ -43,6 +44,15 @@ def test_a_hold_of_less_than_a_look_is_seen_by_its_receipt(tmp_path: Path) -> No
         "released",
         "nightly-build released gpu: dirty, status 124",
     )
+
+
+def test_a_hold_that_settles_was_released_once(tmp_path: Path) -> None:
+    assert marks_of(tmp_path, *SETTLED) == [
+        (1, "released", "nightly-build released gpu: settling, status 0"),
+        (2, "settled", "nightly-build has settled on gpu: clean"),
+    ]
+    assert [one.text for one in changes(SETTLED[1], SETTLED[2])] == ["gpu settled: nightly-build, settling, then clean"]
+    assert [one.text for one in changes(SETTLED[0], SETTLED[2])] == ["gpu released: nightly-build, exited, clean"]
 
 
 def test_who_is_gone_without_a_receipt_is_said(tmp_path: Path) -> None:

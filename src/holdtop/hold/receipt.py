@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -125,7 +125,7 @@ def remark(said: Mapping[str, object]) -> str | None:
 
 
 def newest(queue: Dir, most: int = _TAIL) -> tuple[Mapping[str, object], ...]:
-    """The newest receipts that can be read, oldest first; anybody in the group may have written them.
+    """The newest receipts that can be read, oldest first, one of each hold; anybody in the group may have written them.
 
     ``most``: so many bytes of them are read.
     """
@@ -135,4 +135,11 @@ def newest(queue: Dir, most: int = _TAIL) -> tuple[Mapping[str, object], ...]:
 @lru_cache(maxsize=8)
 def _parsed(data: bytes) -> tuple[Mapping[str, object], ...]:
     """A console looks every second, and a hold ends every few minutes."""
-    return tuple(said for line in data.split(b"\n") if (said := json_object(line)))
+    lines = (said for line in data.split(b"\n") if (said := json_object(line)))
+    return tuple({_hold(said, number): said for number, said in enumerate(lines)}.values())
+
+
+def _hold(said: Mapping[str, object], number: int) -> Hashable:
+    """Whose it is: of two of one hold the later is the complete one. What names none stands for itself."""
+    lane, ticket = said.get("lane"), said.get("ticket")
+    return (lane, ticket) if isinstance(ticket, str) and isinstance(lane, str | None) else number

@@ -69,10 +69,14 @@ def _resources(before: Snapshot, after: Snapshot) -> Iterator[Change]:
             yield Change("~", f"{name}: {_held(old)}, then {_held(new)}")
         for change in _sets(old.waiting, new.waiting, lambda one: one.id, _who):
             yield Change(change.sign, f"{name} waiting: {change.text}")
+        earlier = {str(receipt.get("ticket")): receipt for receipt in old.receipts}
         for receipt in new.receipts:
-            if receipt not in old.receipts:
-                said = ", ".join(str(receipt.get(key)) for key in ("lane", "reason", "verdict"))
-                yield Change("+", f"{name} released: {said}")
+            lane, reason, verdict = (receipt.get(key) for key in ("lane", "reason", "verdict"))
+            known = earlier.get(str(receipt.get("ticket")))
+            if known is None:
+                yield Change("+", f"{name} released: {lane}, {reason}, {verdict}")
+            elif known != receipt:
+                yield Change("~", f"{name} settled: {lane}, {known.get('verdict')}, then {verdict}")
 
 
 def _processes(before: Snapshot, after: Snapshot) -> Iterator[Change]:

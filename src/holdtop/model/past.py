@@ -55,9 +55,9 @@ class Archive:
     """All holds that are over, by lane, the oldest first: gone through once, however many tickets ask."""
 
     def __init__(self, receipts: Sequence[Mapping[str, object]]) -> None:
-        """``receipts``: oldest first; of two of one ticket the later is the complete one."""
+        """``receipts``: oldest first, one of each hold."""
         #: Of all lanes.
-        self.runs = tuple({(one.lane, one.ticket): one for one in map(run_of, receipts)}.values())
+        self.runs = tuple(map(run_of, receipts))
         self.lanes: dict[str, list[Run]] = {}
         for one in self.runs:
             if one.lane:

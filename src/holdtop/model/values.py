@@ -239,7 +239,7 @@ class Resource:
     last_receipt: Mapping[str, object] | None
     #: Why (parts of) the state could not be read; one sentence each.
     problems: tuple[str, ...] = ()
-    #: The newest release receipts, oldest first, as written by the holds: foreign text.
+    #: The newest release receipts, oldest first, one of each hold, as written by the holds: foreign text.
     receipts: tuple[Mapping[str, object], ...] = ()
 
 

@@ -151,16 +151,15 @@ def _leaks(looks: Sequence[Snapshot]) -> Iterator[str]:
 
 
 def _dirty(looks: Sequence[Snapshot]) -> Iterator[Mapping[str, object]]:
-    """Receipts that came in between."""
+    """Receipts that came in between, by what they said in the end."""
     before = [one for resource in looks[0].resources for one in resource.receipts]
     found = {
-        (one.get("ticket"), one.get("at")): one
+        (resource.name, str(one.get("ticket"))): one
         for look in looks
         for resource in look.resources
         for one in resource.receipts
-        if one not in before and one.get("verdict") != "clean"
     }
-    yield from found.values()
+    return (one for one in found.values() if one not in before and one.get("verdict") != "clean")
 
 
 def _acts(of: Stretch) -> Iterator[str]:

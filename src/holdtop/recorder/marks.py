@@ -11,7 +11,7 @@ from holdtop.model.standing import Notice
 from holdtop.model.values import Resource, Snapshot, Ticket
 from holdtop.render import clean
 
-Kind = Literal["raised", "cleared", "reset", "taken", "released", "aborted", "act"]
+Kind = Literal["raised", "cleared", "reset", "taken", "released", "aborted", "settled", "act"]
 #: Longest text of one, in characters.
 LONG = 300
 
@@ -59,10 +59,13 @@ def _of_acts(snapshot: Snapshot, acts: Iterable[Mapping[str, Any]]) -> Iterator[
 
 
 def _of_holds(before: Resource, after: Resource, at: str) -> Iterator[Mark]:
-    known = {_name(receipt) for receipt in before.receipts}
+    known = {str(receipt.get("ticket")): receipt for receipt in before.receipts}
     for receipt in after.receipts:
-        if _name(receipt) not in known:
+        earlier = known.get(str(receipt.get("ticket")))
+        if earlier is None:
             yield _released(receipt, after.name, at)
+        elif earlier != receipt:
+            yield _settled(receipt, after.name, at)
     old, new = before.holder, after.holder
     ended = {receipt.get("ticket") for receipt in after.receipts}
     if old and after.state != "unknown" and (new is None or new.id != old.id) and old.id not in ended:
@@ -87,8 +90,12 @@ def _released(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
     )
 
 
-def _name(receipt: Mapping[str, object]) -> tuple[object, ...]:
-    return receipt.get("ticket"), receipt.get("at")
+def _settled(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
+    """What was still coming back at the release has come back, or will not."""
+    verdict = receipt.get("verdict")
+    words = f"{receipt.get('lane') or 'no lane'} has settled on {resource}: {verdict}"
+    severity: Literal["info", "warning"] = "info" if verdict == "clean" else "warning"
+    return Mark(at, "settled", severity, resource, _text(receipt.get("ticket")), clean(words, LONG))
 
 
 def _lane(ticket: Ticket) -> str:

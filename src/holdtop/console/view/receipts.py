@@ -16,13 +16,9 @@ Receipt = Mapping[str, object]
 
 
 def _receipts(snapshot: Snapshot) -> Iterator[Receipt]:
-    """Of all resources, in no order but each resource's; of two of one ticket the later is the complete one."""
     for resource in snapshot.resources:
-        seen = set()
         for said in reversed(resource.receipts):
-            if (ticket := str(said.get("ticket"))) not in seen:
-                seen.add(ticket)
-                yield {**said, "resource": resource.name}
+            yield {**said, "resource": resource.name}
 
 
 def receipts(snapshot: Snapshot) -> list[Receipt]:
