@@ -16,7 +16,8 @@ from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
 from holdtop.sampler import Sampler
 from tests.hold.lanes import HOLDTOP, NAP, Box, until
-from tests.watch.test_watch import ghost
+from tests.hold.unkillable import frozen_files
+from tests.watch.test_watch import bound, ghost
 
 
 def recorded(path: Path) -> Recording | None:
@@ -101,6 +102,24 @@ def test_a_watch_that_cannot_record_watches_on(tmp_path: Path) -> None:
         assert watch.poll() is None
         watch.terminate()
         assert watch.communicate(timeout=20)[1] == ""
+    assert watch.returncode == 0
+
+
+def test_a_disk_that_hangs_ends_no_watch(tmp_path: Path) -> None:
+    with frozen_files(tmp_path) as disk, bound(tmp_path / "manager") as manager:
+        env = {**os.environ, "STATE_DIRECTORY": disk.path, "HOLDTOP_REFRESH": "0.2"}
+        env["NOTIFY_SOCKET"] = str(tmp_path / "manager")
+        words = [*HOLDTOP, "watch", "--state-dir", str(tmp_path)]
+        with subprocess.Popen(words, env=env) as watch:
+            try:
+                for _ in range(10):
+                    assert b"WATCHDOG=1" in manager.recv(65536)
+                assert not os.path.exists(os.path.join(disk.path, places.RECORDING))
+                disk.thaw()
+                until(lambda: recorded(Path(disk.path) / places.RECORDING), 20)
+            finally:
+                disk.thaw()
+                watch.terminate()
     assert watch.returncode == 0
 
 

@@ -9,11 +9,12 @@ import os
 import time
 from collections.abc import Iterator
 
+from holdtop.cli import looking
 from holdtop.errors import UsageError
 from holdtop.hold import audit
 from holdtop.hold.audit import Bad, Record
 from holdtop.hold.files import Dir
-from holdtop.hold.places import Places, check_resource, known_resources, resolve
+from holdtop.hold.places import Places
 from holdtop.hold.stop import user_name
 from holdtop.render import clean
 
@@ -30,8 +31,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     add = parser.add_argument
     add("what", nargs="?", choices=["verify"], metavar="verify", help="check every account's chain of records")
-    add("-r", "--resource", metavar="NAME", help="gpu, npu, … (default: all that have state)")
-    add("--state-dir", metavar="DIR", help="where queue and token live")
+    looking.add_options(parser)
     add("--follow", action="store_true", help="go on printing what is added")
     add("--json", action="store_true", help="the records as they are stored, one JSON object a line")
 
@@ -39,9 +39,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(args: argparse.Namespace) -> int:
     if args.what and args.follow:
         raise UsageError("audit verify looks once: --follow is for the records, holdtop audit --follow")
-    wanted = args.resource
-    names = known_resources(args.state_dir) if wanted in (None, "all") else [check_resource(wanted)]
-    places = [resolve(name, args.state_dir) for name in names]
+    places = looking.chosen(args)
     if args.what == "verify":
         return _verify(places, args.json)
     seen: set[object] = set()

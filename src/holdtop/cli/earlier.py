@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Earlier:
-    """Takes each look on its way to the screen, in the sampler's thread."""
+    """Takes each look on its way to the screen."""
 
     def __init__(self) -> None:
         self._memory: Memory | None = None
@@ -33,10 +33,12 @@ class Earlier:
 
     def _take(self, snapshot: Snapshot) -> None:
         if self._memory is None:
+            from holdtop.recorder.aside import Aside
             from holdtop.recorder.memory import Memory  # its packer is loaded once the first picture stands
 
             self._memory = Memory()
-        self._memory.take(snapshot)
+            self._aside = Aside(self._memory)
+        self._aside.take(snapshot)
 
     def tape(self) -> Recording:
         """Blocks while it is read. Raises ``RecordingError`` while nothing was seen."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdtop.cli import looking
 from holdtop.hold import receipt
-from holdtop.hold.places import Places, check_resource, known_resources, resolve
+from holdtop.hold.places import Places
 from holdtop.model.lanes import Lane, Summary, lanes
 from holdtop.model.past import Archive
 from holdtop.render import cells, clean, duration_text, fit, short_bytes
@@ -27,17 +27,14 @@ was read, in which others may have had a part. What no hold has said is shown as
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("history", help="what each lane's holds took so far", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
-    add("-r", "--resource", metavar="NAME", help="gpu, npu, any name (default: all that have state)")
-    add("--state-dir", metavar="DIR", help="where queue and token live")
+    looking.add_options(parser)
     add("--lane", metavar="NAME", help="this lane alone, by command")
     add("--json", action="store_true", help="one object: all lanes with their commands")
 
 
 def run(args: argparse.Namespace) -> int:
     """Raises ``HoldtopError`` where the state cannot be found or read."""
-    wanted = args.resource
-    names = known_resources(args.state_dir) if wanted in (None, "all") else [check_resource(wanted)]
-    places = [resolve(name, args.state_dir) for name in names]
+    places = looking.chosen(args)
     found = {place: [one for one in _lanes(place) if args.lane in (None, one.name)] for place in places}
     if args.json:
         print(json.dumps({"schema": SCHEMA, "resources": [_resource(*one) for one in found.items()]}))

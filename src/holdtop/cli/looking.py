@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import queue
+import signal
 import sys
+from collections.abc import Iterator
 from typing import TypedDict
 
 from holdtop import config
 from holdtop.errors import HoldtopError, UsageError
 from holdtop.hold import places
 from holdtop.model.raw import MIB, Limits, Runners, StateCheck
-from holdtop.sampler import Setup
+from holdtop.model.values import Snapshot
+from holdtop.sampler import Sampler, Setup
 from holdtop.sources.roots import Roots
+
+#: Seconds without a look after which whoever lives by them ends, for whoever started it to start it anew.
+STALL = 60.0
 
 
 class Question(TypedDict):
@@ -21,15 +28,62 @@ class Question(TypedDict):
     setup: Setup
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Of which state the looks are."""
+    parser.add_argument(
+        "-r",
+        "--resource",
+        metavar="NAME",
+        help="gpu, npu, any name, or several: gpu,npu (default: all that have state)",
+    )
+    parser.add_argument("--state-dir", metavar="DIR", help="where queue and token live")
+
+
 def question(args: argparse.Namespace) -> Question:
     """By ``-r``, ``--state-dir`` and the configuration. Raises ``UsageError`` or ``ConfigError``."""
-    resources = None
-    if args.resource not in (None, "all"):
-        resources = tuple(dict.fromkeys(places.check_resource(name) for name in args.resource.split(",")))
+    resources = _resources(args.resource)
     check_state_dir(args.state_dir)
     loaded = config.load()
     limits = Limits(stray_bytes=loaded.stray_min_mib * MIB, stray_allow=frozenset(loaded.stray_allow))
     return {"resources": resources, "state_dir": args.state_dir, "limits": limits, "setup": setup(args.state_dir)}
+
+
+def chosen(args: argparse.Namespace) -> list[places.Places]:
+    """Where the resources of ``-r`` have their state. Raises ``HoldtopError``."""
+    return [
+        places.resolve(name, args.state_dir)
+        for name in _resources(args.resource) or places.known_resources(args.state_dir)
+    ]
+
+
+def _resources(said: str | None) -> tuple[str, ...] | None:
+    """``None``: all. Raises ``UsageError``."""
+    if said in (None, "all"):
+        return None
+    return tuple(dict.fromkeys(places.check_resource(name) for name in said.split(",")))
+
+
+def looks(question: Question, refresh: float, what: str) -> Iterator[Snapshot]:
+    """Each look at the box, until TERM or INT: from now on both only end this. ``refresh`` in seconds.
+
+    Raises ``HoldtopError`` when the looks have stopped: ``what`` is to be started anew.
+    """
+    seen: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: seen.put(None))
+    sampler = Sampler(**question, refresh=refresh, on_snapshot=seen.put)
+    sampler.start()
+
+    def each() -> Iterator[Snapshot]:
+        try:
+            while snapshot := seen.get(timeout=STALL):
+                yield snapshot
+        except queue.Empty:
+            raise HoldtopError(f"no look at the box has ended for {STALL:.0f} s: start the {what} anew") from None
+        finally:
+            sampler.stop()
+
+    return each()
 
 
 def check_state_dir(said: str | None) -> None:

@@ -21,9 +21,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser("snapshot", help="one look as one file to share", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
     add("file", metavar="FILE", help="written anew; an existing file is left alone")
-    add("-r", "--resource", metavar="NAME", help="gpu, npu, any name (default: all with state)")
     add("--json", action="store_true", help="say on stdout, as one object, what was written")
-    add("--state-dir", metavar="DIR", help="where queue and token live")
+    looking.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -21,8 +21,7 @@ EPILOG = """exit status, the worst of all resources: 0 free, 1 held, 3 a warning
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("status", help="one look at everything", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
-    add("-r", "--resource", metavar="NAME", help="gpu, npu, any name; gpu,npu for both (default: all with state)")
-    add("--state-dir", metavar="DIR", help="where queue and token live")
+    looking.add_options(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one object by the JSON schema, one a line with --watch")
     form.add_argument("--plain", action="store_true", help="sentences, one fact a line, in a stable order")

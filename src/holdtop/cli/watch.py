@@ -6,34 +6,31 @@ import argparse
 import contextlib
 import json
 import os
-import queue
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 
 from holdtop import config
 from holdtop.cli import looking
-from holdtop.errors import HoldtopError, UsageError
+from holdtop.errors import UsageError
 from holdtop.hold import journal
 from holdtop.host.runner.quoting import check_path, word
 from holdtop.model.schema import to_mapping
 from holdtop.model.standing import LONG, Standing
 from holdtop.model.values import Snapshot
 from holdtop.recorder import places
+from holdtop.recorder.aside import Aside
 from holdtop.recorder.recorder import Recorder
 from holdtop.render import clean
-from holdtop.sampler import Sampler, look_once
+from holdtop.sampler import look_once
 from holdtop.watch.looked import Unseen, looked_at
 from holdtop.watch.metrics import PORT, Metrics, address, serve
 from holdtop.watch.notify import Target
 from holdtop.watch.reap import Reaper
 from holdtop.watch.told import to_journal, to_manager
 
-#: Seconds without a look after which the watch ends, for whoever started it to start it anew.
-STALL = 60.0
 #: Seconds for what is still to be told in the end.
 LAST_WORDS = 5.0
 #: Seconds for an act that is under way in the end.
@@ -47,8 +44,7 @@ _KEYS = ("schema", "host", "boot_id", "taken_at", "flags")
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("watch", help="tell what is wrong, once each, and when it is over", allow_abbrev=False)
     add = parser.add_argument
-    add("-r", "--resource", metavar="NAME", help="gpu, npu, any name (default: all with state)")
-    add("--state-dir", metavar="DIR", help="where queue and token live")
+    looking.add_options(parser)
     add("--once", action="store_true", help="one look: the flags that stand, on stdout; then exit")
     add("--json", action="store_true", help="with --once: one object, flags as in status --json")
     add("--listen", metavar="ADDRESS", help=f"Prometheus metrics on loopback: PORT or ADDRESS:PORT (usual: {PORT})")
@@ -68,17 +64,12 @@ def run(args: argparse.Namespace) -> int:
     if args.once:
         _say_once(look_once(**question), as_json=args.json)
         return 0
-    looks: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: looks.put(None))
     with _told(args) as hearers:
-        sampler = Sampler(**question, refresh=config.load().refresh, on_snapshot=looks.put)
-        sampler.start()
         try:
-            return _watch(looks, hearers)
+            _watch(looking.looks(question, config.load().refresh, "watch"), hearers)
         finally:
             to_manager("STOPPING=1")
-            sampler.stop()
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ class Hearers:
     targets: tuple[Target, ...] = ()
     metrics: Metrics | None = None
     reaper: Reaper | None = None
-    recorder: Recorder | None = None
+    recorder: Aside | None = None
 
 
 @contextlib.contextmanager
@@ -106,22 +97,16 @@ def _told(args: argparse.Namespace) -> Iterator[Hearers]:
         if reaper:
             over.callback(reaper.close, LAST_ACT)
         kept = places.kept()
-        recorder = Recorder(kept, _say) if kept else None
+        recorder = Aside(Recorder(kept, _say)) if kept else None
         if recorder:
             over.callback(recorder.close)
         yield Hearers(targets, metrics, reaper, recorder)
 
 
-def _watch(looks: queue.SimpleQueue[Snapshot | None], hearers: Hearers) -> int:
+def _watch(looks: Iterable[Snapshot], hearers: Hearers) -> None:
     """Until told to end. The watchdog is fed by looks alone: a watch that sees nothing more is no watch."""
     standing, unseen, first = Standing(), Unseen(), True
-    while True:
-        try:
-            snapshot = looks.get(timeout=STALL)
-        except queue.Empty:
-            raise HoldtopError(f"no look at the box has ended for {STALL:.0f} s: start the watch anew") from None
-        if snapshot is None:
-            return 0
+    for snapshot in looks:
         if hearers.metrics:
             hearers.metrics.show(snapshot)
         for notice in standing.compare(snapshot):

@@ -96,6 +96,9 @@ class Memory:
         self.newest = snapshot
         self._recorder.take(snapshot)
 
+    def close(self) -> None:
+        self._recorder.close()
+
     def recording(self, others: Sequence[str] = ()) -> Recording:
         """A recording of this very box that reaches until now, of those at ``others``; else what was taken.
 
