@@ -16,6 +16,7 @@ from holdtop.console.feeds import Acts
 from holdtop.console.keys import KEYS, PAGES
 from holdtop.console.screens.act import ActScreen
 from holdtop.console.view.glyphs import ASCII
+from holdtop.console.view.receipts import summary
 from holdtop.console.view.subject import TicketKey
 from holdtop.model.values import Finding, Runner, Snapshot
 from tests.console.boxes import BUSY, EVIL, GIB, hostile
@@ -132,7 +133,7 @@ def test_the_page_of_a_ticket(on_screen: OnScreen) -> None:
         shown = text_of(app)
         assert "eval-7 waits: nightly-build has held gpu" in shown
         assert "waits in line" in shown
-        assert "3 holds, 20m to 1h00m, up to 15.0 GiB" in shown
+        assert "3 holds, 20m to 1h00m, up to ~15.0G" in shown
 
     on_screen(app, (120, 40), script)
 
@@ -169,6 +170,15 @@ def test_acts_with_their_outcomes_and_the_state_of_the_chain(on_screen: OnScreen
         assert ago == ["1h14m", "1h34m", "1h54m", "1d01h", "1d01h", "1d02h"]
 
     on_screen(app, (120, 40), script)
+
+
+def test_a_peak_is_the_payloads_own_where_one_was_read() -> None:
+    """As in ``holdtop history``, and as for whether it will fit."""
+    own = {**RECEIPTS[0], "memory": {"peak_bytes": 11 * GIB, "peak_source": "payload"}}
+    level = {**RECEIPTS[1], "memory": {"peak_bytes": 50 * GIB, "peak_source": "level"}}
+    assert summary([own, level]).endswith("up to 11.0G")
+    assert summary([level]).endswith("up to ~50.0G")
+    assert summary([]) == "no history yet"
 
 
 def test_enter_tells_all_of_an_act_and_reads_it_again(on_screen: OnScreen) -> None:

@@ -12,7 +12,7 @@ from holdtop.cli import looking
 from holdtop.hold import receipt
 from holdtop.hold.places import Places
 from holdtop.model.lanes import Lane, Summary, lanes
-from holdtop.model.past import Archive
+from holdtop.model.past import Archive, sign
 from holdtop.render import cells, clean, duration_text, fit, short_bytes
 
 SCHEMA = 1
@@ -89,7 +89,7 @@ def _row(resource: str, name: str, some: Summary) -> Sequence[str]:
         name,
         str(some.runs),
         *(duration_text(seconds, "-") for seconds in spans),
-        ("~" if some.peak_source == "level" else "") + short_bytes(some.peak_bytes, "-"),
+        sign(some.peak_source) + short_bytes(some.peak_bytes, "-"),
         f"{last.at or '-'}  {last.reason or '-'}{status}, {last.verdict or '-'}",
     )
 

@@ -26,6 +26,7 @@ from holdtop.console.view.subject import (
     tickets,
 )
 from holdtop.console.view.tree import Node, nodes
+from holdtop.model.same import Same
 from holdtop.model.values import Flag, Pool, Process, Severity, Snapshot, Ticket
 
 #: Logs of holds that are followed at most.
@@ -113,7 +114,7 @@ class World:
     def tickets(self) -> list[Ticket]:
         if self.snapshot is None:
             return []
-        return _tickets(_Same(self.snapshot), self.wanted, self.sort)
+        return _tickets(Same(self.snapshot), self.wanted, self.sort)
 
     def entries(self) -> list[Entry]:
         """What else lies in the queues."""
@@ -138,7 +139,7 @@ class World:
         """The rows of the tree. A filter shows the matching processes only, without their parents."""
         if self.snapshot is None:
             return []
-        return _nodes(_Same(self.snapshot), self.subject, self.wanted, self.folded)
+        return _nodes(Same(self.snapshot), self.subject, self.wanted, self.folded)
 
     def mark(self, pids: Collection[int]) -> bool:
         """Mark the survivors and strays among these, or unmark them where all are marked. False: there is none."""
@@ -174,30 +175,15 @@ def _process_matches(process: Process, wanted: str) -> bool:
     return any(wanted in word.casefold() for word in words)
 
 
-class _Same:
-    """A snapshot by its identity: what follows from it is worked out once, not at every key."""
-
-    __slots__ = ("snapshot",)
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.snapshot is self.snapshot
-
-    def __hash__(self) -> int:
-        return id(self.snapshot)
-
-
 @lru_cache(maxsize=1)
-def _tickets(same: _Same, wanted: str, sort: str) -> list[Ticket]:
-    shown = [ticket for ticket in tickets(same.snapshot) if not wanted or ticket_matches(ticket, wanted)]
+def _tickets(same: Same[Snapshot], wanted: str, sort: str) -> list[Ticket]:
+    shown = [ticket for ticket in tickets(same.value) if not wanted or ticket_matches(ticket, wanted)]
     return sorted(shown, key=SORTS[sort])
 
 
 @lru_cache(maxsize=1)
-def _nodes(same: _Same, subject: Subject | None, wanted: str, folded: frozenset[int]) -> list[Node]:
-    members = processes(same.snapshot, subject)
+def _nodes(same: Same[Snapshot], subject: Subject | None, wanted: str, folded: frozenset[int]) -> list[Node]:
+    members = processes(same.value, subject)
     if wanted:
         members = tuple(process for process in members if _process_matches(process, wanted)) or members
-    return nodes(members, folded, same.snapshot.pool)
+    return nodes(members, folded, same.value.pool)

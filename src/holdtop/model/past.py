@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from holdtop.model.same import Same
+
 #: Fewer holds than this say nothing about how long the next one takes.
 FEWEST = 3
 #: Older ones than so many say nothing about today.
@@ -67,7 +69,7 @@ class Archive:
     @staticmethod
     def of(receipts: Sequence[Mapping[str, object]]) -> Archive:
         """The same one for the same receipts: a console looks every second, and a hold ends every few minutes."""
-        return _archive(_Same(receipts))
+        return _archive(Same(receipts))
 
     def _past(self, lane: str | None, command: tuple[str, ...]) -> Past:
         if lane not in self.lanes:
@@ -80,22 +82,9 @@ class Archive:
         return Past(tuple(one.held_seconds for one in counted if one.held_seconds is not None), peaks, source)
 
 
-class _Same:
-    """Receipts by their identity: their reader gives the same ones until there are others."""
-
-    def __init__(self, receipts: Sequence[Mapping[str, object]]) -> None:
-        self.receipts = receipts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.receipts is self.receipts
-
-    def __hash__(self) -> int:
-        return id(self.receipts)
-
-
 @lru_cache(maxsize=8)
-def _archive(same: _Same) -> Archive:
-    return Archive(same.receipts)
+def _archive(same: Same[Sequence[Mapping[str, object]]]) -> Archive:
+    return Archive(same.value)
 
 
 def peaks_of(runs: Sequence[Run]) -> tuple[tuple[int, ...], PeakSource | None]:
@@ -103,6 +92,11 @@ def peaks_of(runs: Sequence[Run]) -> tuple[tuple[int, ...], PeakSource | None]:
     known = [(one.peak_source, one.peak_bytes) for one in runs if one.peak_bytes is not None]
     own = tuple(size for source, size in known if source == "payload")
     return (own, "payload") if own else (tuple(size for _, size in known), "level" if known else None)
+
+
+def sign(source: PeakSource | None) -> str:
+    """``~`` before a peak in which others may have had a part."""
+    return "~" if source == "level" else ""
 
 
 def run_of(said: Mapping[str, object]) -> Run:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from holdtop.console.keys import bindings
 from holdtop.console.replaying.keys import TIME_KEYS
+from holdtop.console.replaying.moments import Moment
 from holdtop.console.replaying.player import Player
 from holdtop.console.replaying.shown import ShownScreen
+from holdtop.console.screens.reading import Reading
 from holdtop.console.view.text import Line, Role, Span, line, title, wrapped
 from holdtop.console.widgets.panel import Look
-from holdtop.console.widgets.small import Field, FooterPanel, TextPanel
+from holdtop.console.widgets.small import Field, TextPanel
 from holdtop.errors import HoldtopError
-from holdtop.model.changes import Change, changes
+from holdtop.model.changes import changes
 from holdtop.model.values import Snapshot
 from holdtop.recorder.seeking import FORMS
 
@@ -29,14 +32,11 @@ class ReplayScreen(ShownScreen):
     """The keys of time travel on it."""
 
     BINDINGS: ClassVar = bindings("screen", TIME_KEYS)
-    _noted: Snapshot | None = None
+    _noted: Moment | None = None
 
     def action_unfilter(self) -> None:
         """Where nothing is to be undone, back to the present."""
-        world = self._world
-        typing = any(field.display for field in self.query(Field))
-        undone = not (typing or world.wanted or world.marked or self.lines.marks.searches)
-        if self._live and undone and world.page == "now":
+        if self._live and not self.in_force and self._world.page == "now":
             self.dismiss()
         else:
             super().action_unfilter()
@@ -64,20 +64,22 @@ class ReplayScreen(ShownScreen):
         self.app.push_screen(SeekScreen(self._look, self._player))
 
     def action_note(self) -> None:
-        self._noted = self._world.snapshot
+        self._noted = self._moment
         if self._noted is not None:
-            self.say(f"noted {self._noted.taken_at}; go elsewhere, then D shows what changed")
+            self.say(f"noted {self._noted.snapshot.taken_at}; go elsewhere, then D shows what changed")
 
     def action_changes(self) -> None:
-        """From the earlier to the later one of both, wherever somebody stands."""
+        """From the earlier to the later one of both, wherever somebody stands: the clock may have been set back."""
+        now, noted = self._moment, self._noted
+        if now is None:
+            return
         try:
-            noted = self._noted or self._player.snapshot(0)
+            other = (noted.position, noted.snapshot) if noted else (0, self._player.snapshot(0))
         except HoldtopError as error:
             self.say(str(error))
             return
-        if (now := self._world.snapshot) is not None:
-            before, after = sorted((noted, now), key=lambda one: one.taken_at)
-            self.app.push_screen(ChangesScreen(self._look, before, after))
+        looks = sorted([other, (now.position, now.snapshot)], key=itemgetter(0))
+        self.app.push_screen(ChangesScreen(self._look, *(look for _, look in looks)))
 
 
 class SeekScreen(ModalScreen[None]):
@@ -108,42 +110,19 @@ class SeekScreen(ModalScreen[None]):
             self.dismiss()
 
 
-class ChangesScreen(Screen[None]):
-    """What changed between two looks, on the whole terminal."""
+class ChangesScreen(Reading):
+    """What changed between two looks."""
 
-    CSS = """
-    ChangesScreen { layout: vertical; }
-    ChangesScreen #footer { height: 1; }
-    """
-    BINDINGS: ClassVar = [
-        Binding("escape,q,D", "dismiss", show=False),
-        Binding("up", "scroll(-1)", show=False),
-        Binding("down", "scroll(1)", show=False),
-        Binding("pageup", "scroll(-10)", show=False),
-        Binding("pagedown,space", "scroll(10)", show=False),
-    ]
+    BINDINGS: ClassVar = [Binding("D", "dismiss", show=False)]
 
     def __init__(self, look: Look, before: Snapshot, after: Snapshot) -> None:
-        super().__init__()
-        self._look, self._times = look, f"{before.taken_at} to {after.taken_at}"
+        super().__init__(look)
+        self._times = f"{before.taken_at} to {after.taken_at}"
         self._changes = changes(before, after)
 
-    def compose(self) -> ComposeResult:
-        yield TextPanel(self._look, id="page")
-        yield FooterPanel(self._look, (("Esc", "Back"), ("Up Down", "Scroll")))
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        panel, glyphs = self.query_one("#page", TextPanel), self._look.glyphs
-        shown: list[Line] = [title("What changed", glyphs.clean(self._times, 80), panel.size.width, glyphs)]
+    def text(self, width: int) -> Sequence[Line]:
+        glyphs = self._look.glyphs
+        shown = [title("What changed", glyphs.clean(self._times, 80), width, glyphs)]
         for change in self._changes:
-            shown += self._lines(change, panel.size.width)
-        panel.show(shown if self._changes else [*shown, line(Span(" nothing that counts", "muted"))])
-
-    def _lines(self, change: Change, width: int) -> Sequence[Line]:
-        return wrapped(f"{change.sign} {change.text}", width, self._look.glyphs, _ROLES[change.sign], indent=1)
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one("#page", TextPanel).scroll_lines(by)
+            shown += wrapped(f"{change.sign} {change.text}", width, glyphs, _ROLES[change.sign], indent=1)
+        return shown if self._changes else [*shown, line(Span(" nothing that counts", "muted"))]

@@ -25,6 +25,8 @@ class ShownScreen(MainScreen):
         """``live``: the present is behind this screen, and a key away."""
         super().__init__(look, world, recorded, keys, reasons=(), state_dir=None)
         self._player, self._live = player, live
+        #: What is on the screen.
+        self._moment: Moment | None = None
         player.hear = self._hear
 
     def on_mount(self) -> None:
@@ -39,8 +41,8 @@ class ShownScreen(MainScreen):
 
     def on_moment_arrived(self, message: MomentArrived) -> None:
         """The whole world anew: what was known a moment ago may not have happened yet."""
-        first = self._world.snapshot is None
-        self._world.replay = self._where()
+        first = self._moment is None
+        self._moment, self._world.replay = message.moment, self._where()
         message.moment.become(self._world)
         self.look_again()
         if first:
@@ -57,7 +59,7 @@ class ShownScreen(MainScreen):
 
     def _say_where(self) -> None:
         """Playing may have begun, or ended by itself."""
-        if self._world.snapshot is not None and self._world.replay != self._where():
+        if self._moment is not None and self._world.replay != self._where():
             self._world.replay = self._where()
             self.look_again()
 

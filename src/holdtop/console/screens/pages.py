@@ -66,13 +66,22 @@ class Paged(Searching):
     def on_tab_panel_chosen(self, message: TabPanel.Chosen) -> None:
         self.action_page(message.page)
 
+    @property
+    def typing(self) -> bool:
+        return any(field.display for field in self.query(Field))
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is something that Esc would undo here."""
+        world = self._world
+        return bool(self.typing or world.marked or world.wanted or self.lines.marks.searches)
+
     def action_unfilter(self) -> None:
         """What is in force goes first; where nothing is, the page does."""
-        typing = any(field.display for field in self.query(Field))
-        if self._world.marked and not typing:
+        if self._world.marked and not self.typing:
             self._world.marked = frozenset()
             self.look_again()
-        elif not (typing or self._world.wanted or self.lines.marks.searches or self._world.page == "now"):
+        elif not self.in_force and self._world.page != "now":
             self.action_page("now")
         else:
             super().action_unfilter()

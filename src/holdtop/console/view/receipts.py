@@ -9,8 +9,9 @@ from holdtop.console.view.queue import WIDE, short_id
 from holdtop.console.view.severity import verdict_role
 from holdtop.console.view.text import Line, Span, line
 from holdtop.console.view.when import coarse, parse, seconds_until
+from holdtop.model.past import peaks_of, run_of, sign
 from holdtop.model.values import Snapshot
-from holdtop.render import bytes_text, short_bytes
+from holdtop.render import bytes_text, short_bytes, whole
 
 Receipt = Mapping[str, object]
 
@@ -46,41 +47,45 @@ def summed_up(said: Receipt) -> str:
     """One receipt as a sentence."""
     memory = said.get("memory")
     figures = memory if isinstance(memory, Mapping) else {}
+    run = run_of(said)
     parts = [
         f"{_text(said, 'verdict') or 'unknown'}: {_text(said, 'reason') or 'no reason'}, at {_text(said, 'at')}",
-        f"held {coarse(held)}" if (held := _number(said.get("held_seconds"))) is not None else "",
-        f"status {said['status']}" if isinstance(said.get("status"), int) else "",
-        *(f"{name} {bytes_text(size)}" for name in ("before", "peak", "after") if (size := _size(figures, name))),
+        "" if run.held_seconds is None else f"held {coarse(run.held_seconds)}",
+        "" if run.status is None else f"status {run.status}",
+        *(
+            f"{name} {bytes_text(size)}"
+            for name in ("before", "peak", "after")
+            if (size := whole(figures.get(f"{name}_bytes")))
+        ),
     ]
     return ", ".join(filter(None, parts))
 
 
-def _size(memory: Mapping[str, object], name: str) -> float | None:
-    return _number(memory.get(f"{name}_bytes"))
-
-
 def summary(past: Sequence[Receipt]) -> str:
-    """``7 holds, 5m to 40m, up to 38.0 GiB``."""
+    """``7 holds, 5m to 40m, up to ~38.0G``."""
     if not past:
         return "no history yet"
-    spans = [held for said in past if (held := _number(said.get("held_seconds"))) is not None]
-    peaks = [peak for said in past if (peak := _peak(said)) is not None]
+    runs = [run_of(said) for said in past]
+    spans = [run.held_seconds for run in runs if run.held_seconds is not None]
+    peaks, source = peaks_of(runs)
     # One end alone where both are the same in words.
     ends = dict.fromkeys((coarse(min(spans)), coarse(max(spans)))) if spans else {}
     span = f", {' to '.join(ends)}" if ends else ""
-    most = f", up to {bytes_text(max(peaks))}" if peaks else ""
+    most = f", up to {sign(source)}{short_bytes(max(peaks))}" if peaks else ""
     return f"{len(past)} {'hold' if len(past) == 1 else 'holds'}{span}{most}"
 
 
 def receipt_head(width: int, glyphs: Glyphs, *, whose: bool) -> Line:
     lane = f"{'RES':<4}{glyphs.column('LANE', 20 if width >= WIDE else 14)} " if whose else ""
-    text = f"   {'AGO':>6} {lane}{'VERDICT':<9}{'HELD':>7} {'PEAK':>6} {'STATUS':>6} "
+    text = f"   {'AGO':>6} {lane}{'VERDICT':<9}{'HELD':>7} {'PEAK':>7} {'STATUS':>6} "
     return line(Span(glyphs.fit(text + ("TICKET         " if width >= WIDE else "") + "END", width), "muted"))
 
 
 def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: bool, selected: bool) -> Line:
     """``whose``: with resource and lane."""
-    ago = seconds_until(now, _text(said, "at"))
+    ago, run = seconds_until(now, _text(said, "at")), run_of(said)
+    status = glyphs.dash if run.status is None else str(run.status)[:6]
+    peak = sign(run.peak_source) + short_bytes(run.peak_bytes, glyphs.dash)
     verdict = _text(said, "verdict") or "unknown"
     role = verdict_role(verdict)
     lane = glyphs.column(_text(said, "lane") or glyphs.dash, 20 if width >= WIDE else 14)
@@ -90,30 +95,14 @@ def receipt_row(said: Receipt, now: str, width: int, glyphs: Glyphs, *, whose: b
         Span(f"{coarse(ago, '?'):>6} ", "muted"),
         *([Span(glyphs.column(_text(said, "resource"), 3) + " ", "muted"), Span(lane + " ", "text", True)] * whose),
         Span(glyphs.column(verdict, 8) + " ", role, verdict != "clean"),
-        Span(f"{coarse(_number(said.get('held_seconds')), '?'):>7} {short_bytes(_peak(said), glyphs.dash):>6} "),
-        Span(f"{_status(said, glyphs):>6} "),
+        Span(f"{coarse(run.held_seconds, '?'):>7} {peak:>7} "),
+        Span(f"{status:>6} "),
         *([Span(glyphs.column(short_id(_text(said, "ticket")), 14) + " ", "muted")] * (width >= WIDE)),
         Span(glyphs.clean(f"{_text(said, 'reason')} {glyphs.dot} {_text(said, 'command')}", width), "muted"),
         selected=selected,
     )
 
 
-def _status(said: Receipt, glyphs: Glyphs) -> str:
-    status = said.get("status")
-    return str(status)[:6] if isinstance(status, int) else glyphs.dash
-
-
 def _text(said: Receipt, key: str) -> str:
     value = said.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _peak(said: Receipt) -> float | None:
-    memory = said.get("memory")
-    return _number(memory.get("peak_bytes")) if isinstance(memory, Mapping) else None
-
-
-def _number(value: object) -> float | None:
-    """A number that can be shown: neither negative nor endless."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
-    return float(value) if known and isinstance(value, int | float) else None
