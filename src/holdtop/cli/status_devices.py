@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdtop.model.values import Device, Process, Reading, Snapshot
+from holdtop.model.values import PARTS, Device, Process, Reading, Snapshot
 from holdtop.render import bytes_text, duration_text
 
 _LABELS = {
@@ -37,7 +37,6 @@ _FURTHER = {
 }
 _EVERY = {**_LABELS, **_FURTHER}
 _UNITS = {"percent": " %", "watts": " W", "celsius": " C", "mhz": " MHz"}
-_PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed")
 #: A value older than this many seconds is shown with its age.
 OLD = 3.0
 #: The same of a scan of descriptors, which rests between.
@@ -94,7 +93,7 @@ def _reading(name: str, reading: Reading, at: float) -> str:
 
 def _memory(snapshot: Snapshot) -> Iterator[str]:
     memory = snapshot.memory
-    for part in _PARTS:
+    for part in PARTS:
         size = getattr(memory, f"{part}_bytes")
         if size or part in ("payload", "unattributed"):
             yield f"{part} {bytes_text(size)}"

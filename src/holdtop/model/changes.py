@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from holdtop.model.standing import flag_key
-from holdtop.model.values import Process, Reading, Resource, Snapshot, Ticket
+from holdtop.model.values import PARTS, Process, Reading, Resource, Snapshot, Ticket
 from holdtop.render import MIB, bytes_text, short_bytes
 
 #: Less than so many bytes, or than so much of another unit, is no change to look at.
@@ -21,7 +21,6 @@ _READINGS = {
     "gpu_power_watts": "GPU power",
     "npu_busy_percent": "NPU busy",
 }
-_PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed", "headroom")
 T = TypeVar("T")
 
 
@@ -89,7 +88,7 @@ def _processes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
 
 
 def _memory(before: Snapshot, after: Snapshot) -> Iterator[Change]:
-    for part in _PARTS:
+    for part in (*PARTS, "headroom"):
         old, new = (getattr(one.memory, f"{part}_bytes") for one in (before, after))
         if _difference(old, new, LEAST_BYTES) is not None or (old is None) != (new is None):
             yield Change("~", f"device memory, {part}: {bytes_text(old)}, then {bytes_text(new)}")

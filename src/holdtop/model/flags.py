@@ -13,9 +13,8 @@ from holdtop.model import clock, flags_setup, flags_state
 from holdtop.model.memory import available_ram
 from holdtop.model.raw import RESET_SHOWN
 from holdtop.model.scene import Scene, amount, command, flag, named
-from holdtop.model.values import Flag, Process, Severity
+from holdtop.model.values import SEVERITIES, Flag, Process
 
-_ORDER: tuple[Severity, ...] = ("critical", "warning", "info")
 #: Much more than a driver keeps for itself, in bytes.
 STRANDED_BYTES = 2 * 1024**3
 #: How long a driver may take to free what a dead payload had, in seconds.
@@ -177,7 +176,8 @@ def judge(scene: Scene) -> tuple[Flag, ...]:
     found = [replace(new, since=before.get(_key(new), now)) for kind in KINDS for new in kind(scene)]
     return tuple(
         sorted(
-            found, key=lambda new: (_ORDER.index(new.severity), _rank(new), new.ticket or "", new.pids, new.about or "")
+            found,
+            key=lambda new: (SEVERITIES.index(new.severity), _rank(new), new.ticket or "", new.pids, new.about or ""),
         )
     )
 

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from holdtop.model.attribution import Held, pool_bytes, shared_bytes, split
 from holdtop.model.facts import Facts
-from holdtop.model.values import Device, Memory, Pool, Reading, Readings
+from holdtop.model.values import PARTS, Device, Memory, Pool, Reading, Readings
 
 #: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
 UNOWNED_SLACK = 512 * 1024**2
 #: The parts of the pool, none of which is known while nobody could look who is what.
-_PARTS = ("payload_bytes", "survivor_bytes", "stray_bytes", "shared_bytes", "unattributed_bytes", "other_bytes")
 
 
 def pool_card(devices: Iterable[Device]) -> Device | None:
@@ -50,7 +49,7 @@ def ledger(
     scanned_at = uses.at if uses else None
     why |= no_headroom
     if (blind := _blind(facts, device)) or parts is None:
-        why |= dict.fromkeys(_PARTS, blind or "the state of the resource gpu was not read")
+        why |= dict.fromkeys((f"{part}_bytes" for part in PARTS), blind or "the state of the resource gpu was not read")
         return Memory(None, None, None, None, None, headroom, denied, unavailable=why, scanned_at=scanned_at)
     sums, shared = _sums(facts, readings, device, pool, parts, claims, everybody=denied == 0)
     rest, no_rest = _rest(facts, readings, pool, sum(sums.values()) + shared)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Severity = Literal["info", "warning", "critical"]
+#: Worst first.
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 ResourceState = Literal["free", "held", "ghost", "ending", "unknown"]
 TicketState = Literal["waiting", "running", "paused", "ending"]
 Pool = Literal["gtt", "vram"]
@@ -258,6 +260,10 @@ class Flag:
     remedy: str
     #: What it is about where that is neither a ticket nor a process: a unit, a path.
     about: str | None = None
+
+
+#: Of the device's pool, what somebody has: ``Memory`` has ``…_bytes`` of each.
+PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed")
 
 
 @dataclass(frozen=True, slots=True)

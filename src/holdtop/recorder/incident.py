@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdtop.model.values import Flag, Process, Reading, Snapshot, Ticket
+from holdtop.model.values import PARTS, SEVERITIES, Flag, Process, Reading, Snapshot, Ticket
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.recording import Recording, clock
 from holdtop.render import bytes_text, clean, counted, duration_text, objects, whole
@@ -23,9 +23,7 @@ MOST = 500
 LONG = 300
 #: Flags of what stays behind when a hold is over.
 LEAKS = ("survivor", "unkillable", "ghost", "stray", "stranded-memory")
-_PARTS = ("payload", "survivor", "stray", "other", "shared", "unattributed", "headroom")
 _READINGS = {"gtt_used_bytes": "GTT used", "vram_used_bytes": "VRAM used", "mem_available_bytes": "MemAvailable"}
-_SEVERITIES = ("info", "warning", "critical")
 
 
 def last_incident(recording: Recording) -> tuple[int, int] | None:
@@ -86,7 +84,7 @@ def _worst(looks: Sequence[Snapshot]) -> Iterator[str]:
     if not flags:
         yield "No flag stood at any look of it."
         return
-    worst = max(flags, key=lambda flag: _SEVERITIES.index(flag.severity))
+    worst = min(flags, key=lambda flag: SEVERITIES.index(flag.severity))
     yield f"Worst: {worst.severity} {code(worst.kind)} since {code(worst.since)}: {code(worst.text)}"
     yield f"Remedy then: {code(worst.remedy)}"
 
@@ -188,7 +186,9 @@ def _memory(looks: Sequence[Snapshot]) -> Iterator[str]:
     rows: list[tuple[object, ...]] = [
         (label, *(bytes_text(_value(look, name)) for look in shown)) for name, label in _READINGS.items()
     ]
-    rows += [(part, *(bytes_text(getattr(look.memory, f"{part}_bytes")) for look in shown)) for part in _PARTS]
+    rows += [
+        (part, *(bytes_text(getattr(look.memory, f"{part}_bytes")) for look in shown)) for part in (*PARTS, "headroom")
+    ]
     heads = (f"{word} {code(look.taken_at)}" for word, look in zip(("before", "fullest", "after"), shown, strict=True))
     yield from table(("", *heads), rows)
 

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from holdtop.errors import HoldtopError, UsageError
-from holdtop.model.values import READING_NAMES, Memory, ResourceState, Snapshot
+from holdtop.model.values import PARTS, READING_NAMES, Memory, ResourceState, Snapshot
 
 #: The port that is meant when none is said.
 PORT = 9477
@@ -27,7 +27,6 @@ PORT = 9477
 SILENT = 5
 #: What is not in a base unit: the name's end, what it becomes, and by how much.
 _BASE = (("_percent", "_ratio", 0.01), ("_mhz", "_hertz", 1e6))
-_PARTS = ("payload", "survivor", "stray", "shared", "unattributed", "other")
 
 
 def address(text: str) -> tuple[str, int]:
@@ -133,7 +132,7 @@ def _of_readings(snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
 
 def _of_memory(memory: Memory) -> Iterator[GaugeMetricFamily]:
     parts = GaugeMetricFamily("holdtop_pool_bytes", "Whose the used part of the device's pool is", labels=["part"])
-    for part in _PARTS:
+    for part in PARTS:
         if (size := getattr(memory, f"{part}_bytes")) is not None:
             parts.add_metric([part], size)
     yield parts

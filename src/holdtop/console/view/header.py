@@ -6,11 +6,10 @@ from collections import Counter
 
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line, spread
-from holdtop.model.values import Severity, Snapshot
+from holdtop.model.values import SEVERITIES, Severity, Snapshot
 from holdtop.render import duration_text
 
 WORDS: dict[Severity, str] = {"critical": "critical", "warning": "warning", "info": "note"}
-SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 #: Seconds without a new snapshot after which the screen says so.
 STALE_AFTER = 5.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from holdtop.console.view.text import Role
-from holdtop.model.values import Severity, Snapshot
+from holdtop.model.values import SEVERITIES, Severity, Snapshot
 
 #: By the state of a resource or a ticket; a ghost has the severity of its flag.
 STATES: Mapping[str, Role] = {
@@ -24,7 +24,6 @@ STATES: Mapping[str, Role] = {
 #: By the verdict of a release; any other one is a warning.
 _VERDICTS: Mapping[object, Role] = {"clean": "ok", "settling": "info"}
 LEFTOVERS = frozenset({"survivor", "unkillable", "stray"})
-_ORDER: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 def flagged(
@@ -32,7 +31,7 @@ def flagged(
 ) -> Severity:
     """The worst of the flags of these kinds that stand (of one resource); ``least`` where there is none."""
     found = (flag.severity for flag in snapshot.flags if flag.kind in kinds and resource in (None, flag.resource))
-    return max((least, *found), key=_ORDER.index)
+    return min((least, *found), key=SEVERITIES.index)
 
 
 def ghosts(snapshot: Snapshot) -> dict[str, Severity]:
