@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from holdtop.console.app import Console
 from holdtop.console.keys import markdown, table
 from holdtop.console.replaying.app import Replay, Still
 from holdtop.console.replaying.keys import TIME_KEYS, live_only, replay_table
+from holdtop.console.replaying.moments import Moments
 from holdtop.console.replaying.player import Player
 from holdtop.console.replaying.screens import ChangesScreen, ReplayScreen, SeekScreen
 from holdtop.console.screens.act import ActScreen
@@ -22,12 +23,13 @@ from holdtop.errors import ConfigError
 from holdtop.model.values import Snapshot
 from holdtop.recorder import memory as memory_module
 from holdtop.recorder.memory import Memory
-from holdtop.recorder.recording import Recording
+from holdtop.recorder.recording import Recording, Told
 from holdtop.recorder.ring import Bounds
 from tests.console.boxes import EVIL, hostile
 from tests.console.conftest import OnScreen, text_of
 from tests.console.fakes import FakeFeed, console
 from tests.console.terminals import ENTER_SCREEN, terminal
+from tests.hold.lanes import until as wait_until
 from tests.recorder.scenes import STORY, at, record
 
 LOOKS = (*STORY, *(at(second, STORY[-1]) for second in range(5, 30)))
@@ -148,6 +150,44 @@ def test_it_plays_at_its_speed_and_stops_at_the_end(on_screen: OnScreen, tmp_pat
         await until(pilot, lambda: "paused" in text_of(app).splitlines()[0])
 
     on_screen(app, (120, 40), script)
+
+
+def test_playing_goes_on_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    record(tmp_path / "r", [*STORY, *(replace(one, at=one.at + 5) for one in STORY)])
+    player = Player(Recording(str(tmp_path / "r")))
+    assert player.last == 9
+    player.go(0)
+    player.faster()
+    player.start()
+    player.play()
+    wait_until(lambda: not player.playing, 20)
+    assert player.position == 9
+    player.stop()
+
+
+def test_the_page_of_acts_has_those_of_then(on_screen: OnScreen, tmp_path: Path) -> None:
+    app = replay(tmp_path)
+    act = {"kind": "intent", "act": "aa", "verb": "kill", "uid": 1000, "reason": "hung", "at": STORY[2].taken_at}
+    app._player._moments = Moments(Acted(str(tmp_path / "recording"), act, 2))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: second(app) == 29)
+        await pilot.press("4")
+        await until(pilot, lambda: "hung" in text_of(app))
+        assert "all chains whole" not in text_of(app), "nobody looked"
+        for shown in (4, 3, 2, 1):
+            await press(pilot, app, "left_curly_bracket", shown)
+        assert "hung" not in text_of(app), "not yet"
+
+    on_screen(app, (120, 40), script)
+
+
+class Acted(Recording):
+    """With one act more."""
+
+    def __init__(self, path: str, act: Mapping[str, object], position: int) -> None:
+        super().__init__(path)
+        self.told = (*self.told, Told(position, act=act))
 
 
 def test_what_changed_between_two_instants(on_screen: OnScreen, tmp_path: Path) -> None:

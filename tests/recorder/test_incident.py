@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from holdtop.cli.main import main
+from holdtop.recorder import places
 from holdtop.recorder.incident import LONG, code, last_incident, report, stretch
 from holdtop.recorder.recording import Recording
-from tests.console.boxes import EVIL, QUIET, hostile
+from tests.console.boxes import BUSY, EVIL, QUIET, hostile
 from tests.recorder.scenes import RECEIPT, SETTLED, STORY, at, record
 from tests.recorder.test_codec import GOLDEN
 from tests.recorder.test_damage import ENDS
@@ -64,6 +65,58 @@ def test_what_came_back_late_did_not_leak(tmp_path: Path) -> None:
     assert "Nothing, as far as was seen" in told(tmp_path / "late")
     record(tmp_path / "never", SETTLED[:2])
     assert section(told(tmp_path / "never"), "What leaked")[0].count("settling") == 1
+
+
+def test_a_hold_that_no_look_has_seen_is_told_by_its_receipt(tmp_path: Path) -> None:
+    record(tmp_path / "r", SETTLED)
+    (held,) = (line for line in section(told(tmp_path / "r"), "Who held") if line.startswith("| `"))
+    for words in ("`nightly-build`", "`between two looks`", "exited, clean"):
+        assert words in held
+
+
+#: Half a minute of trouble; then the clock is set back by an hour, and it is quiet.
+SET_BACK = [
+    *(at(second, replace(BUSY if 60 <= second < 90 else QUIET, resources=())) for second in range(120)),
+    *(replace(at(second - 3600, QUIET), at=1000.0 + second) for second in range(120, 240)),
+]
+
+
+def test_a_clock_that_is_set_back_hides_no_incident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(tmp_path / "r", SET_BACK)
+    recording = Recording(str(tmp_path / "r"))
+    found = last_incident(recording)
+    assert found is not None
+    assert found[0] < 60
+    assert found[1] >= 90
+    assert main(["incident", str(tmp_path / "r"), "--from", "02:14:55", "--to", "02:15:35"]) == 0
+    assert "Worst: critical" in capsys.readouterr().out
+    assert [recording.seek(text, 0) for text in ("start", "02:15:00", "01:17:00", "end")] == [0, 60, 180, 239]
+
+
+def test_of_a_time_that_was_not_recorded_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(tmp_path / "r", [at(0, QUIET), at(5, BUSY), at(7200, QUIET)])
+    path = str(tmp_path / "r")
+    for words in (
+        ["incident", path, "--from", "02:30", "--to", "03:00"],
+        ["replay", path, "--at", "03:00"],
+        ["replay", path, "--at", "02:10"],
+    ):
+        assert main(words) == 1
+        shown = capsys.readouterr()
+        assert (shown.out, "nothing is recorded" in shown.err) == ("", True)
+    assert main(["replay", path, "--at", "02:13:30", "--plain"]) == 0, "half a minute too early"
+    assert main(["incident", path, "--from", "02:00"]) == 0, "what there is of it"
+
+
+def test_the_watch_that_recorded_last_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path / "old", [at(0, QUIET)])
+    record(tmp_path / "new", [at(second, BUSY) for second in (3600, 3601)])
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(places, "candidates", lambda: [str(tmp_path / name) for name in ("old", "none", "new")])
+    assert main(["incident", "--last"]) == 0
+    assert "03:14:01" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_a_reboot_is_said(tmp_path: Path) -> None:

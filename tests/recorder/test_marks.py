@@ -40,14 +40,14 @@ def test_a_story_has_its_marks_where_they_happened(tmp_path: Path) -> None:
 
 def test_a_hold_of_less_than_a_look_is_seen_by_its_receipt(tmp_path: Path) -> None:
     after = replace(QUIET, resources=(resource("gpu", None, receipts=({**RECEIPT, "reason": "exited"},)),))
-    assert marks_of(tmp_path, at(0, QUIET), at(1, after))[0][1:] == (
-        "released",
-        "nightly-build released gpu: dirty, status 124",
-    )
+    short = [(1, "taken", "nightly-build holds gpu"), (1, "released", "nightly-build released gpu: dirty, status 124")]
+    assert marks_of(tmp_path / "known", at(0, QUIET), at(1, after)) == short
+    assert marks_of(tmp_path / "first of its resource", at(0, replace(QUIET, resources=())), at(1, after)) == short
 
 
 def test_a_hold_that_settles_was_released_once(tmp_path: Path) -> None:
     assert marks_of(tmp_path, *SETTLED) == [
+        (1, "taken", "nightly-build holds gpu"),
         (1, "released", "nightly-build released gpu: settling, status 0"),
         (2, "settled", "nightly-build has settled on gpu: clean"),
     ]
@@ -63,7 +63,16 @@ def test_who_is_gone_without_a_receipt_is_said(tmp_path: Path) -> None:
 def test_a_state_that_cannot_be_read_is_no_release(tmp_path: Path) -> None:
     unknown = replace(BUSY, flags=(), resources=(resource("gpu", None, state="unknown"),))
     held = replace(BUSY, flags=())
-    assert marks_of(tmp_path, at(0, held), at(1, unknown), at(2, held)) == []
+    assert marks_of(tmp_path / "held", at(0, held), at(1, unknown), at(2, held)) == []
+    old = replace(QUIET, resources=(resource("gpu", None, receipts=(RECEIPT,)),))
+    assert marks_of(tmp_path / "old", at(9, old), at(10, unknown), at(11, old)) == [], "its receipts are no news"
+
+
+def test_the_first_hold_of_a_resource_is_taken(tmp_path: Path) -> None:
+    held = replace(BUSY, flags=(), resources=BUSY.resources[:1])
+    assert marks_of(tmp_path, at(0, replace(held, resources=())), at(1, held)) == [
+        (1, "taken", "nightly-build holds gpu")
+    ]
 
 
 def test_a_reset_is_a_mark_of_its_own(tmp_path: Path) -> None:

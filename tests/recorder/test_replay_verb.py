@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdtop.cli.main import main
-from holdtop.errors import UsageError
+from holdtop.cli.status_text import Text
+from holdtop.errors import RecordingError, UsageError
 from holdtop.model.changes import Change, changes
 from holdtop.model.schema import to_mapping
+from holdtop.model.values import Snapshot
+from holdtop.recorder import codec
 from holdtop.recorder.recording import Recording
 from holdtop.recorder.seeking import instant
 from tests.console.boxes import BUSY, QUIET, WAITING, process, resource
@@ -65,8 +71,34 @@ def test_bookmarks_and_changes_are_printed(tmp_path: Path, capsys: pytest.Captur
     assert first == "2030-01-02T02:14:01+00:00 info taken (gpu 0000000012-4012): nightly-build holds gpu"
     assert main(["replay", str(tmp_path / "r"), "--marks", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"] == "taken"
-    assert main(["replay", str(tmp_path / "r"), "--changes", "start", "02:14:01"]) == 0
+    assert main(["replay", str(tmp_path / "r"), "--changes=start..02:14:01"]) == 0
     assert "~ gpu: free, then held by nightly-build (0000000012-4012)" in capsys.readouterr().out.splitlines()
+    assert main(["replay", str(tmp_path / "r"), "--changes=-2s..end"]) == 0
+    assert main(["replay", str(tmp_path / "r"), "--changes=02:14"]) == 2
+    assert "--changes=-10m..end" in capsys.readouterr().err
+
+
+def evil_looks(said: Any, whole: Any) -> Iterator[Snapshot]:
+    """A recording may come from anybody: a look with one of its strings replaced, each after the other."""
+    items = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    for key, value in [*items]:
+        if isinstance(value, str):
+            said[key] = "\x1b]0;owned\x07\ud800\u202e"
+            with contextlib.suppress(RecordingError):  # held against its type
+                yield codec.decode(json.dumps(whole).encode())
+            said[key] = value
+        else:
+            yield from evil_looks(value, whole)
+
+
+def test_no_text_of_a_recording_reaches_the_terminal_as_it_is() -> None:
+    plain = json.loads(codec.encode(BUSY))
+    number = 0
+    for look in evil_looks(plain, plain):
+        number += 1
+        lines = (*Text().table(look), *Text().sentences(look), *Text().facts(look))
+        assert [ascii(line) for line in lines if not line.isprintable()] == []
+    assert number > 100
 
 
 def test_a_damaged_recording_is_shown_up_to_there_with_status_1(

@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"schema": SCHEMA, "resources": [_resource(*one) for one in found.items()]}))
         return 0
     rows = [row for place, some in found.items() for row in _rows(place.resource, some, by_command=bool(args.lane))]
-    lines = _table([HEAD, *rows]) if rows else ["no hold has left a receipt here yet"]
+    whose = f"no hold of lane {clean(args.lane, LONG)}" if args.lane else "no hold"
+    lines = _table([HEAD, *rows]) if rows else [f"{whose} has left a receipt here yet"]
     print("\n".join(lines))
     return 0
 

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a recording (DIR or FILE), or ask for the newest incident of the watch's own by --last")
     if args.last and (args.begin or args.end):
         raise UsageError("--last finds its own times: leave out --from and --to")
-    recording = Recording(args.recording or _kept())
+    recording = Recording(args.recording) if args.recording else _newest()
     for said in recording.damage:
         print(f"holdtop: {clean(said)}", file=sys.stderr)
     first, last = _bounds(args, recording)
@@ -46,23 +46,23 @@ def run(args: argparse.Namespace) -> int:
     return 1 if recording.damage else 0
 
 
-def _kept() -> str:
-    """The recording of a watch on this box. Raises ``RecordingError``."""
-    found = list(places.candidates())
+def _newest() -> Recording:
+    """What a watch on this box has recorded last. Raises ``RecordingError``."""
+    found, why = [], "no watch has recorded on this box, as far as this account can see: name a recording"
+    for path in places.candidates():
+        try:
+            found.append(Recording(path))
+        except RecordingError as error:
+            why = str(error)
     if not found:
-        raise RecordingError("no watch has recorded on this box, as far as this account can see: name a recording")
-    return found[0]
+        raise RecordingError(why)
+    return max(found, key=lambda one: one.instants[-1].at_ms)
 
 
 def _bounds(args: argparse.Namespace, recording: Recording) -> tuple[int, int]:
-    end = len(recording.instants) - 1
-    if args.last:
-        found = last_incident(recording)
-        if found is None:
-            print("holdtop: nothing went wrong in this recording; this is all of it", file=sys.stderr)
-        return found or (0, end)
-    first = recording.seek(args.begin, end) if args.begin else 0
-    last = recording.seek(args.end, end) if args.end else end
-    if last < first:
-        raise UsageError("--to is before --from")
-    return first, last
+    if not args.last:
+        return recording.between(args.begin, args.end)
+    found = last_incident(recording)
+    if found is None:
+        print("holdtop: nothing went wrong in this recording; this is all of it", file=sys.stderr)
+    return found or recording.between(None, None)

@@ -11,6 +11,7 @@ from holdtop import config
 from holdtop.cli import looking
 from holdtop.cli.console import NO_TERMINAL
 from holdtop.cli.status_text import Text
+from holdtop.errors import UsageError
 from holdtop.model.changes import changes
 from holdtop.model.schema import to_mapping
 from holdtop.recorder.recording import Recording
@@ -19,17 +20,20 @@ from holdtop.render import clean
 
 #: Status of a recording that is damaged, whatever else was asked for.
 DAMAGED = 1
-EPILOG = f"""TIME: {FORMS} (write --at=-10m). Without one of the options: the console, which needs a terminal (4).
-exit status: 0; 1 when the recording is damaged: up to when it is good is said on stderr, and that much is shown."""
+EPILOG = f"""TIME: {FORMS} (write --at=-10m, --changes=-10m..end).
+Without one of the options: the console, which needs a terminal (4).
+exit status: 0; 1 when the recording is damaged: up to when it is good is said on stderr, and that much is shown; also
+1 when nothing was recorded within a minute of an instant that is asked for."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("replay", help="look at a recording", epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
     add("recording", metavar="DIR|FILE", help="what record, watch or snapshot has written")
-    add("--at", metavar="TIME", help="print what was so then, as status does (default: the end)")
-    add("--changes", nargs=2, metavar="TIME", help="print what changed between two instants")
-    add("--marks", action="store_true", help="print the bookmarks: what happened, and when")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--at", metavar="TIME", help="print what was so then, as status does (default: the end)")
+    what.add_argument("--changes", metavar="TIME..TIME", help="print what changed between two instants")
+    what.add_argument("--marks", action="store_true", help="print the bookmarks: what happened, and when")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one object; of bookmarks and changes one a line")
     form.add_argument("--plain", action="store_true", help="sentences, one fact a line")
@@ -54,8 +58,10 @@ def _lines(args: argparse.Namespace, recording: Recording) -> Iterator[str]:
         return _marks(recording, args.json)
     last = len(recording.instants) - 1
     if args.changes:
-        before, after = (recording.snapshot(recording.seek(text, last)) for text in args.changes)
-        found = changes(before, after)
+        begin, dots, end = args.changes.partition("..")
+        if not dots:
+            raise UsageError(f"--changes {args.changes}: write both instants, as in --changes=-10m..end")
+        found = changes(*(recording.snapshot(recording.seek(text, last)) for text in (begin, end)))
         said = ({"change": one.sign, "text": one.text} for one in found)
         return map(json.dumps, said) if args.json else (clean(f"{one.sign} {one.text}") for one in found)
     snapshot = recording.snapshot(recording.seek(args.at, last) if args.at else last)

@@ -22,8 +22,20 @@ class Text:
 
     ascii_only: bool = False
 
+    # Each line is cleaned once more as a whole: of a recording, every text is foreign.
     def table(self, snapshot: Snapshot) -> Iterator[str]:
         """The default form."""
+        return (self.clean(line, None) for line in self._table(snapshot))
+
+    def sentences(self, snapshot: Snapshot) -> Iterator[str]:
+        """One fact a line, in an order that does not change."""
+        return (self.clean(line, None) for line in self._sentences(snapshot))
+
+    def facts(self, snapshot: Snapshot) -> Iterator[str]:
+        """What counts as a change to whoever watches: no clocks, no gauges."""
+        return (self.clean(line, None) for line in self._facts(snapshot))
+
+    def _table(self, snapshot: Snapshot) -> Iterator[str]:
         yield self.clean(f"{snapshot.host}  {snapshot.taken_at}")
         for root in snapshot.roots:
             yield f"  not the live box: {self.clean(root)}"
@@ -39,8 +51,7 @@ class Text:
             yield f"  {flag.severity.upper():<9}{self._flag(flag)}"
             yield f"  {'':<9}remedy: {self.clean(flag.remedy)}"
 
-    def sentences(self, snapshot: Snapshot) -> Iterator[str]:
-        """One fact a line, in an order that does not change."""
+    def _sentences(self, snapshot: Snapshot) -> Iterator[str]:
         yield self.clean(f"Box {snapshot.host} at {snapshot.taken_at}.")
         for root in snapshot.roots:
             yield f"Not the live box: {self.clean(root)}."
@@ -56,8 +67,7 @@ class Text:
         if not snapshot.flags:
             yield "No flags."
 
-    def facts(self, snapshot: Snapshot) -> Iterator[str]:
-        """What counts as a change to whoever watches: no clocks, no gauges."""
+    def _facts(self, snapshot: Snapshot) -> Iterator[str]:
         for resource in snapshot.resources:
             where = f"{resource.name} {resource.state}"
             holder = resource.holder
@@ -70,8 +80,8 @@ class Text:
             where = " ".join(filter(None, (flag.resource, flag.ticket, *map(str, flag.pids), flag.about)))
             yield f"flag {flag.severity} {flag.kind} {self.clean(where)}".rstrip()
 
-    def clean(self, text: str) -> str:
-        return clean(text, LONG * 2, ascii_only=self.ascii_only)
+    def clean(self, text: str, most: int | None = 2 * LONG) -> str:
+        return clean(text, most, ascii_only=self.ascii_only)
 
     def _resource_rows(self, resource: Resource, snapshot: Snapshot) -> Iterator[str]:
         head = f"{resource.name}: {resource.state.upper()}"

@@ -43,7 +43,7 @@ class Setup:
     #: Paths of further logs to follow.
     logs: tuple[str, ...]
     #: Reads the audits; may block.
-    acts: Callable[[], Acts] = Acts
+    acts: Callable[[], Acts] | None = None
     #: Opens what was recorded of this box; may block.
     tape: Callable[[], Tape] | None = None
     #: Those of a recording.

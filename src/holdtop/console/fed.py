@@ -22,8 +22,8 @@ EVENTS = ".log/events.jsonl"
 class Fed(App[None]):
     """Owns the world; its first screen is the ``MainScreen``."""
 
-    def __init__(self, world: World, feed: FeedMaker, acts: Callable[[], Acts], *, colorless: bool) -> None:
-        """``acts`` reads the audits, and may block."""
+    def __init__(self, world: World, feed: FeedMaker, acts: Callable[[], Acts] | None, *, colorless: bool) -> None:
+        """``acts`` reads the audits, and may block; ``None``: the world has its acts from elsewhere."""
         super().__init__(ansi_color=True if colorless else None)
         self.world = world
         self._feed = feed(lambda snapshot: tell(self, SnapshotArrived(snapshot)))
@@ -83,9 +83,8 @@ class Fed(App[None]):
         self._main().came_back(message.file, "" if more else message.lines[-1].text if message.lines else "")
 
     def on_page_opened(self, message: PageOpened) -> None:
-        self.world.reading_acts = message.page == "audit"
+        self.world.reading_acts = self._acts.watch(message.page == "audit")
         self._show()
-        self._acts.watch(message.page == "audit")
 
     def on_acts_seen(self, message: ActsSeen) -> None:
         self.world.acts, self.world.reading_acts = message.acts, False

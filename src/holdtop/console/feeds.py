@@ -63,8 +63,9 @@ class Acts:
 
     #: By time, the newest last; each account's records are of its own writing.
     records: tuple[Mapping[str, Any], ...] = ()
-    #: The first bad record of each account's chain, one sentence each; empty when all are whole.
-    bad: tuple[str, ...] = ()
+    #: The first bad record of each account's chain, one sentence each; empty when all are whole, ``None`` when that
+    #: was not looked into.
+    bad: tuple[str, ...] | None = ()
     #: Names of the accounts that wrote them.
     users: Mapping[int, str] = field(default_factory=dict)
     #: Why they could not be read.
@@ -172,25 +173,27 @@ class LogFeed:
 class ActsFeed:
     """Reads the audits in a daemon thread, while somebody looks at them and no longer."""
 
-    def __init__(self, read: Callable[[], Acts], on_acts: Callable[[Acts], None]) -> None:
-        """``read`` may block. Raises nothing."""
+    def __init__(self, read: Callable[[], Acts] | None, on_acts: Callable[[Acts], None]) -> None:
+        """``read`` may block, and raises nothing; without it nothing is read."""
         self._read, self._on_acts = read, on_acts
         self._wanted = threading.Event()
         self._now = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="holdtop-audit", daemon=True).start()
+        if self._read is not None:
+            threading.Thread(target=self._run, args=(self._read,), name="holdtop-audit", daemon=True).start()
 
-    def watch(self, wanted: bool) -> None:
-        """Read them at once, and go on; or no more."""
+    def watch(self, wanted: bool) -> bool:
+        """Read them at once, and go on; or no more. Gives whether something is read now."""
         (self._wanted.set if wanted else self._wanted.clear)()
         self._now.set()
+        return wanted and self._read is not None
 
-    def _run(self) -> None:
+    def _run(self, read: Callable[[], Acts]) -> None:
         while self._wanted.wait():
             self._now.clear()
             begun = time.monotonic()
-            self._on_acts(self._read())
+            self._on_acts(read())
             self._now.wait(max(ACTS_REFRESH, ACTS_REST * (time.monotonic() - begun)))
 
 

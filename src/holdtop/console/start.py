@@ -30,7 +30,7 @@ def start(
     *,
     read_only: bool,
     state_dir: str | None,
-    acts: Callable[[], Acts] = Acts,
+    acts: Callable[[], Acts] | None = None,
     tape: Callable[[], Tape] | None = None,
 ) -> int:
     """The exit status: 0, or 128+n when signal n (or the terminal's end, as HUP) ended it.

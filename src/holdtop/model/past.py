@@ -111,7 +111,7 @@ def run_of(said: Mapping[str, object]) -> Run:
         command=_text(said.get("command")),
         at=_text(said.get("at")),
         reason=_text(said.get("reason")),
-        status=status if isinstance(status, int) and abs(status) < 1 << 31 else None,
+        status=status if type(status) is int and abs(status) < 1 << 31 else None,  # a bool is none
         verdict=_text(said.get("verdict")),
         held_seconds=number(said.get("held_seconds"), LONGEST),
         waited_seconds=number(said.get("waited_seconds"), LONGEST),

@@ -6,7 +6,7 @@ It says what was seen and nothing else; all foreign text stands in code spans, w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +28,26 @@ _READINGS = {"gtt_used_bytes": "GTT used", "vram_used_bytes": "VRAM used", "mem_
 
 def last_incident(recording: Recording) -> tuple[int, int] | None:
     """First and last position of the newest stretch in which something went wrong; ``None`` when nothing did."""
-    marks = [(recording.instants[position].at_ms, mark) for position, mark in recording.marks()]
-    bad = [place for place, (_, mark) in enumerate(marks) if mark.severity != "info"]
+    marks = recording.marks()
+    bad = [position for position, mark in marks if mark.severity != "info"]
     if not bad:
         return None
-    first = last = bad[-1]
-    while first > 0 and marks[first][0] - marks[first - 1][0] < 1000 * QUIET:
-        first -= 1
-    while last + 1 < len(marks) and marks[last + 1][0] - marks[last][0] < 1000 * QUIET:
-        last += 1
-    begin, end = marks[first][0] - 1000 * MARGIN, marks[last][0] + 1000 * MARGIN
-    return recording.position(begin), recording.position(end)
+    times = [look.at_ms / 1000 for look in recording.instants]
+    marked, worst = [position for position, _ in marks], bad[-1]
+    first = _reached(worst, (position for position in reversed(marked) if position <= worst), times)
+    last = _reached(worst, (position for position in marked if position >= worst), times)
+    earlier = itertools.takewhile(lambda one: abs(times[one] - times[first]) <= MARGIN, range(first, -1, -1))
+    later = itertools.takewhile(lambda one: abs(times[one] - times[last]) <= MARGIN, range(last, len(times)))
+    return max(0, min(earlier) - 1), max(later)  # and how it was before
+
+
+def _reached(position: int, others: Iterable[int], times: Sequence[float]) -> int:
+    """The last one of ``others`` to which there is no quiet; by what passed in between, as clocks are set back."""
+    for other in others:
+        if abs(times[other] - times[position]) >= QUIET:
+            break
+        position = other
+    return position
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +107,39 @@ def _timeline(marks: Sequence[tuple[int, Mark]]) -> Iterator[str]:
 
 
 def _holders(looks: Sequence[Snapshot]) -> Iterator[str]:
+    """Those that were seen, and those that left a receipt and nothing else."""
     seen: dict[tuple[str, str], list[tuple[str, Ticket]]] = {}
     for look in looks:
         for resource in look.resources:
             if resource.holder is not None:
                 seen.setdefault((resource.name, resource.holder.id), []).append((look.taken_at, resource.holder))
-    receipts = {one.get("ticket"): one for look in looks for resource in look.resources for one in resource.receipts}
-    if not seen:
-        yield "Nobody held anything at any look of it."
-        return
+    ended = _ended(looks)
     rows = []
-    for (name, ticket_id), at in seen.items():
-        _, holder = at[-1]
-        ended = receipts.get(ticket_id, {})
-        words = (str(ended.get(key)) for key in ("at", "reason", "verdict"))
-        how = ", ".join(words) if ended else "no receipt in this"
-        longest = f"{at[0][0]} to {at[-1][0]}"
-        rows.append((name, ticket_id, holder.lane, holder.user, " ".join(holder.command), longest, how, _use(ended)))
+    for name, ticket in dict.fromkeys((*seen, *ended)):
+        receipt = ended.get((name, ticket), {})
+        if at := seen.get((name, ticket)):
+            holder, times = at[-1][1], f"{at[0][0]} to {at[-1][0]}"
+            who: tuple[object, ...] = (holder.lane, holder.user, " ".join(holder.command), times)
+        else:
+            who = (receipt.get("lane"), None, receipt.get("command"), "between two looks")
+        how = ", ".join(str(receipt.get(key)) for key in ("at", "reason", "verdict"))
+        rows.append((name, ticket, *who, how if receipt else "no receipt in this", _use(receipt)))
+    if not rows:
+        yield "Nobody held anything, as far as was seen."
+        return
     yield from table(("resource", "ticket", "lane", "user", "command", "seen", "ended", "memory"), rows)
+
+
+def _ended(looks: Sequence[Snapshot]) -> dict[tuple[str, str], Mapping[str, object]]:
+    """Receipts that came in between, by what they said in the end."""
+    before = [one for resource in looks[0].resources for one in resource.receipts]
+    found = {
+        (resource.name, str(one.get("ticket"))): one
+        for look in looks
+        for resource in look.resources
+        for one in resource.receipts
+    }
+    return {key: one for key, one in found.items() if one not in before}
 
 
 def _use(receipt: Mapping[str, object]) -> str | None:
@@ -136,7 +160,8 @@ def _leaks(looks: Sequence[Snapshot]) -> Iterator[str]:
     for flag, seen in flags.values():
         times = f"from {code(flag.since)}, seen until {code(seen)}"
         yield f"- {flag.severity} {code(flag.kind)}: {code(flag.text)}; {times}"
-    for receipt in _dirty(looks):
+    dirty = [one for one in _ended(looks).values() if one.get("verdict") != "clean"]
+    for receipt in dirty:
         left = receipt.get("left")
         named = [f"{one.get('name')} (pid {one.get('pid')}, {one.get('why')})" for one in objects(left)]
         who = f"{receipt.get('lane')} ({receipt.get('ticket')})"
@@ -144,20 +169,8 @@ def _leaks(looks: Sequence[Snapshot]) -> Iterator[str]:
         yield f"- {code(who)}, {code(receipt.get('verdict'))}: {code(what)}; memory: {code(_use(receipt))}"
     for process in looks[-1].leftovers:
         yield f"- at the end there was still {code(_process(process))}"
-    if not flags and not any(True for _ in _dirty(looks)) and not looks[-1].leftovers:
+    if not flags and not dirty and not looks[-1].leftovers:
         yield "Nothing, as far as was seen."
-
-
-def _dirty(looks: Sequence[Snapshot]) -> Iterator[Mapping[str, object]]:
-    """Receipts that came in between, by what they said in the end."""
-    before = [one for resource in looks[0].resources for one in resource.receipts]
-    found = {
-        (resource.name, str(one.get("ticket"))): one
-        for look in looks
-        for resource in look.resources
-        for one in resource.receipts
-    }
-    return (one for one in found.values() if one not in before and one.get("verdict") != "clean")
 
 
 def _acts(of: Stretch) -> Iterator[str]:

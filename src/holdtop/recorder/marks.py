@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdtop.hold.redact import redact_text
+from holdtop.model.clock import parse
 from holdtop.model.standing import Notice
-from holdtop.model.values import Resource, Snapshot, Ticket
+from holdtop.model.values import Resource, Snapshot
 from holdtop.render import clean
 
 Kind = Literal["raised", "cleared", "reset", "taken", "released", "aborted", "settled", "act"]
@@ -34,10 +35,10 @@ def marks(
 ) -> tuple[Mark, ...]:
     """What happened since ``previous``, by its look, the flags that changed, and the new records of the audits."""
     found = [*_of_flags(snapshot, notices), *_of_acts(snapshot, acts)]
-    before = {one.name: one for one in previous.resources} if previous else {}
-    for resource in snapshot.resources:
-        if resource.name in before:
-            found += _of_holds(before[resource.name], resource, snapshot.taken_at)
+    if previous is not None:
+        before = {one.name: one for one in previous.resources}
+        for resource in snapshot.resources:
+            found += _of_holds(before.get(resource.name), resource, previous.taken_at, snapshot.taken_at)
     return tuple(found)
 
 
@@ -58,27 +59,42 @@ def _of_acts(snapshot: Snapshot, acts: Iterable[Mapping[str, Any]]) -> Iterator[
         yield Mark(at or snapshot.taken_at, "act", severity, resource, ticket, redact_text(clean(words, LONG)))
 
 
-def _of_holds(before: Resource, after: Resource, at: str) -> Iterator[Mark]:
-    known = {str(receipt.get("ticket")): receipt for receipt in before.receipts}
+def _of_holds(before: Resource | None, after: Resource, since: str, at: str) -> Iterator[Mark]:
+    """``before``: ``None`` where there was no such resource, or no state of it, at the look of ``since``."""
+    known = {str(receipt.get("ticket")): receipt for receipt in before.receipts} if before else {}
+    unread = before is None or before.state == "unknown"
+    old, new = before.holder if before else None, after.holder
+    ended = set()
     for receipt in after.receipts:
-        earlier = known.get(str(receipt.get("ticket")))
-        if earlier is None:
+        ticket = str(receipt.get("ticket"))
+        ended.add(ticket)
+        if ticket in known:
+            if known[ticket] != receipt:
+                yield _settled(receipt, after.name, at)
+        elif not unread or _later(receipt, since):
+            if old is None or old.id != ticket:
+                yield _taken(ticket, receipt.get("lane"), after.name, at)
             yield _released(receipt, after.name, at)
-        elif earlier != receipt:
-            yield _settled(receipt, after.name, at)
-    old, new = before.holder, after.holder
-    ended = {receipt.get("ticket") for receipt in after.receipts}
     if old and after.state != "unknown" and (new is None or new.id != old.id) and old.id not in ended:
-        yield Mark(at, "released", "warning", after.name, old.id, f"{_lane(old)} is gone, and left no receipt")
-    if new and before.state != "unknown" and (old is None or old.id != new.id):
-        yield Mark(at, "taken", "info", after.name, new.id, f"{_lane(new)} holds {after.name}")
+        yield Mark(at, "released", "warning", after.name, old.id, f"{_lane(old.lane)} is gone, and left no receipt")
+    if new and (before is None or before.state != "unknown") and (old is None or old.id != new.id):
+        yield _taken(new.id, new.lane, after.name, at)
+
+
+def _later(receipt: Mapping[str, object], since: str) -> bool:
+    ended, looked = parse(_text(receipt.get("at")) or ""), parse(since)
+    return ended is not None and looked is not None and ended > looked
+
+
+def _taken(ticket: str, lane: object, resource: str, at: str) -> Mark:
+    return Mark(at, "taken", "info", resource, clean(ticket, LONG), f"{_lane(lane)} holds {resource}")
 
 
 def _released(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
     """A payload that did not end by itself was ended: an abort, whoever asked for it."""
     verdict, reason = receipt.get("verdict"), receipt.get("reason")
     by_itself = reason == "exited"
-    words = f"{receipt.get('lane') or 'no lane'} released {resource}: {verdict}"
+    words = f"{_lane(receipt.get('lane'))} released {resource}: {verdict}"
     words += f", status {receipt.get('status')}" if by_itself else f", ended by {reason}"
     return Mark(
         at,
@@ -93,13 +109,13 @@ def _released(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
 def _settled(receipt: Mapping[str, object], resource: str, at: str) -> Mark:
     """What was still coming back at the release has come back, or will not."""
     verdict = receipt.get("verdict")
-    words = f"{receipt.get('lane') or 'no lane'} has settled on {resource}: {verdict}"
+    words = f"{_lane(receipt.get('lane'))} has settled on {resource}: {verdict}"
     severity: Literal["info", "warning"] = "info" if verdict == "clean" else "warning"
     return Mark(at, "settled", severity, resource, _text(receipt.get("ticket")), clean(words, LONG))
 
 
-def _lane(ticket: Ticket) -> str:
-    return clean(ticket.lane or ticket.id, 80)
+def _lane(name: object) -> str:
+    return clean(str(name or "no lane"), 80)
 
 
 def _text(value: object) -> str | None:

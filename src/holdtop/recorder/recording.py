@@ -5,15 +5,16 @@ It may come from another box and from anybody. Only what its checksums vouch for
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from holdtop.errors import RecordingError
+from holdtop.errors import RecordingError, UsageError
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.model.clock import parse
 from holdtop.model.values import Readings, Snapshot
@@ -26,6 +27,8 @@ from holdtop.render import counted
 
 #: More segments, or more bytes of them, are no ring of ours: the newest are read. As much is unpacked of what was told.
 MOST_SEGMENTS, MOST_BYTES = 1000, 256 << 20
+#: A look that is further than so many seconds from an instant says nothing of it.
+NEAR = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,8 @@ class Recording:
                 sides.setdefault(look.seq, []).append(side)
         self.instants = tuple(found[seq] for seq in sorted(found))
         self._seqs = [look.seq for look in self.instants]
+        #: By time: clocks are set back, too.
+        self._times = sorted((look.at_ms, position) for position, look in enumerate(self.instants))
         #: In its order, each once: what happened is told in both rings.
         self.told = tuple(self._once(sides))
         self._whole: tuple[tuple[str, int], bytes] = (("", -1), b"")
@@ -216,18 +221,51 @@ class Recording:
     def seek(self, text: str, shown: int) -> int:
         """The position of what ``text`` says while ``shown`` is looked at, by the clocks of the box that was recorded.
 
-        Raises ``UsageError``, and ``RecordingError``.
+        Raises ``UsageError``, and ``RecordingError`` when nothing was recorded about then.
         """
+        ends = {"start": 0, "end": len(self.instants) - 1}
+        end = ends.get(text.strip())
+        return self._near(self._meant(text, shown)) if end is None else end
+
+    def between(self, begin: str | None, end: str | None) -> tuple[int, int]:
+        """First and last position from one instant to another; ``None``: no bound.
+
+        Raises ``UsageError``, and ``RecordingError`` when nothing was recorded between them.
+        """
+        last = len(self.instants) - 1
+        low, high = (
+            self._meant(text, last) if text else self._times[place][0] for text, place in ((begin, 0), (end, -1))
+        )
+        if high < low:
+            raise UsageError(f"{clock(high)} is before {clock(low)}")
+        within = [position for at_ms, position in self._times if low <= at_ms <= high]
+        if not within:
+            whole = " to ".join(clock(self._times[place][0]) for place in (0, -1))
+            raise RecordingError(
+                f"{self._path}: nothing is recorded from {clock(low)} to {clock(high)}; it has {whole}"
+            )
+        return min(within), max(within)
+
+    def _meant(self, text: str, shown: int) -> int:
+        """In milliseconds since 1970."""
         taken = parse(self.snapshot(shown).taken_at)
         zone = taken.tzinfo if taken else None
-        looks = (self.instants[position] for position in (shown, 0, -1))
-        wanted = instant(text, *(moment(look.at_ms).astimezone(zone) for look in looks))
-        return self.position(round(wanted.timestamp() * 1000))
+        known = (self.instants[shown].at_ms, self._times[0][0], self._times[-1][0])
+        return round(instant(text, *(moment(at_ms).astimezone(zone) for at_ms in known)).timestamp() * 1000)
 
-    def position(self, at_ms: int) -> int:
-        """Of the last look that is not after that instant; else of the first one."""
-        before = (place for place in reversed(range(len(self.instants))) if self.instants[place].at_ms <= at_ms)
-        return next(before, 0)
+    def _near(self, at_ms: int) -> int:
+        """Of the last look that is not after that instant, else of the first one after it."""
+        place = bisect_right(self._times, (at_ms, len(self.instants)))
+        beside = {"before": self._times[:place][-1:], "after": self._times[place:][:1]}
+        for at, position in itertools.chain(*beside.values()):
+            if abs(at - at_ms) <= 1000 * NEAR:
+                return position
+        words = (
+            f"the {'last' if side == 'before' else 'first'} look {side} it is of {clock(at)}"
+            for side, found in beside.items()
+            for at, _ in found
+        )
+        raise RecordingError(f"{self._path}: nothing is recorded at {clock(at_ms)}; {', '.join(words)}")
 
     def marks(self) -> list[tuple[int, Mark]]:
         """Each with the position at which it was set, oldest first."""

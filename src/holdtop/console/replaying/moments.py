@@ -36,8 +36,6 @@ class Tape(Protocol):
 
     def seek(self, text: str, shown: int) -> int: ...
 
-    def position(self, at_ms: int) -> int: ...
-
     def marks(self) -> list[tuple[int, Mark]]: ...
 
 
@@ -80,7 +78,7 @@ class Moments:
             self._tape.snapshot(position),
             self._history(position),
             tuple(line for _, line in self._lines[:by_then][-KEPT_LINES:]),
-            Acts(tuple(one.act for one in self._tape.told if one.act and one.position <= position)),
+            Acts(tuple(one.act for one in self._tape.told if one.act and one.position <= position), bad=None),
         )
 
     def _history(self, position: int) -> tuple[Readings, ...]:

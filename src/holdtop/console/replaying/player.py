@@ -121,18 +121,19 @@ class Player:
                     self.hear(f"{type(error).__name__}: {error}")
 
     def _play_on(self) -> None:
-        """Where playing has come to by now."""
+        """To where playing has come by now, by the clock of the recording; that may have been set back."""
         if self._begun is None:
             return
         since, at_ms = self._begun
         now_ms = at_ms + 1000 * self.speed * (time.monotonic() - since)
-        position = max(self.position, self._tape.position(round(now_ms)))
-        if position == self.position < self.last:
-            gap = (self._tape.instants[position + 1].at_ms - now_ms) / 1000 / self.speed
-            if gap > LONGEST_GAP:
-                self.position += 1
-                self._begun = self._now()
-                return
-        self.position = position
-        if position == self.last:
+        times = [look.at_ms for look in self._tape.instants[self.position :]]
+        passed = 0
+        while passed + 1 < len(times) and times[passed] <= times[passed + 1] <= now_ms:
+            passed += 1
+        if passed == 0 and len(times) > 1 and not 0 <= (times[1] - now_ms) / 1000 / self.speed <= LONGEST_GAP:
+            self.position += 1
+            self._begun = self._now()
+        else:
+            self.position += passed
+        if self.position == self.last:
             self._begun = None

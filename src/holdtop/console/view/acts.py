@@ -86,7 +86,7 @@ def chain_words(acts: Acts | None, *, reading: bool = False) -> str:
         return READING
     if acts.trouble:
         return f"cannot be read: {acts.trouble}"
-    if acts.bad:
+    if acts.bad or acts.bad is None:
         return "newest first"
     return "all chains whole, newest first" if acts.records else "all chains whole"
 
