@@ -50,7 +50,7 @@ def test_now_or_never(state: Box) -> None:
     status, errors = ended(state.run("true", options=["-w", "0", "--lane", "late"]))
     assert status == 121
     assert f"-w limit is over: held by lane {state.token.read_text().split()[0]}, pid {holder.pid}" in errors
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert ended(state.run("true", options=["-w", "0.3"]))[0] == 121
     holder.terminate()
     assert ended(holder)[0] == 143

@@ -55,7 +55,7 @@ def checked(text: str) -> dict[str, Any]:
 def test_a_box_with_nothing(state: Box) -> None:
     began = time.monotonic()
     done = status(state)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert (done.returncode, done.stderr) == (0, "")
     assert "gpu: FREE" in done.stdout
     assert "flags: none" in done.stdout
@@ -188,7 +188,7 @@ def test_a_sensor_that_never_answers(state: Box, tmp_path: Path) -> None:
     os.mkfifo(fifo)
     began = time.monotonic()
     done = status(state, environ={"HOLDTOP_SYS": str(tmp_path / "sys")})
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert done.returncode == 0
     assert "VRAM used          unknown: timeout" in done.stdout
     assert "GTT used           3.7 GiB" in done.stdout
