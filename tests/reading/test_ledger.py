@@ -45,7 +45,13 @@ def card(**values: float | None) -> tuple[Device, ...]:
 
 UNKNOWN: dict[str, tuple[dict[str, Any], set[str], str]] = {
     "no scan yet": ({"uses": None, "uses_why": "timeout"}, {*PARTS, "unreadable_processes"}, "timeout"),
-    "hidden": ({"uses": replace(uses(), hidden=True)}, {"unreadable_processes"}, "hidepid"),
+    "hidden": (
+        {"uses": replace(uses(), hidden=True)},
+        {"unreadable_processes", "stray_bytes", "other_bytes"},
+        "hidepid",
+    ),
+    "a closed stranger": ({"uses": uses(denied=(800,))}, {"stray_bytes", "other_bytes"}, "may not be looked into"),
+    "a scan that hangs": ({"uses_why": "timeout: 31 s"}, {"unattributed_bytes"}, "timeout"),
     "no processes": ({"table": None}, PARTS, "no process was read"),
     "no queue": ({"looks": (Look("gpu", problem="gone"),)}, PARTS, "the state of the resource gpu was not read"),
     "no pool": (
@@ -82,7 +88,9 @@ def test_what_is_not_known_has_a_reason(case: str) -> None:
     )
     assert set(memory.unavailable) == unknown
     assert any(why in said for said in memory.unavailable.values())
-    assert "unknown because" in said_of(build(raw(**changes), None), "memory")
+    said = said_of(build(raw(**changes), None), "memory")
+    assert all(name.removesuffix("_bytes").replace("_", " ") in said for name in unknown)
+    assert " unknown: " in said
 
 
 def test_a_healthy_ledger_needs_no_reason() -> None:
@@ -148,7 +156,7 @@ def test_status_names_the_users_of_every_device_largest_first() -> None:
     users = [user(one.pid, index * MIB) for index, one in enumerate(crowd)]
     lines = list(Text().table(build(with_npu(*users, npu_user(700, None), table=table(*crowd)), None)))
     first, second = (line for line in lines if line.startswith("  users "))
-    assert first.split(None, 1)[1].startswith("python3 502 (ann) 40.0 GiB, job911 911 (unknown user) 11 MiB")
+    assert first.split(None, 1)[1].startswith("python3 502 (ann) GTT 40.0 GiB, job911 911 (unknown user) GTT 11 MiB")
     assert first.endswith("5 more")
     assert second.split(None, 1)[1] == "gnome-shell 700 (ann) unknown"
     assert f"device {NPU.pci_address} (npu)" in lines

@@ -13,6 +13,7 @@ from holdtop.hold.view import RecordedProcess
 from holdtop.model.attribution import attribute, placed, split
 from holdtop.model.build import build
 from holdtop.model.flags import SETTLING
+from holdtop.model.memory import value
 from holdtop.model.raw import Client, DeviceUser, Raw, Reset
 from holdtop.model.values import Device, Snapshot
 from holdtop.sampler.devices import resets
@@ -46,18 +47,28 @@ def used(size: int) -> Device:
 
 
 @pytest.mark.parametrize(
-    ("shares", "used_gib", "right"),
+    ("shares", "once", "more"),
     [
-        ([6, 6, 6, 6], 6, 6),  # one buffer of all four
-        ([6, 6, 6, 6], None, 12),  # or two of two each
-        ([6, 6, 6, 6], 20, 12),
-        ([6, 2], None, 6),  # who else has it is closed to us
-        ([], 3, 0),
+        ([6, 6], 6, 0),
+        ([6, 6, 6, 6], 6, 6),  # one buffer of all four, or two of two each
+        ([6, 2], 6, 0),  # who else has it is closed to us
+        ([], 0, 0),
     ],
 )
-def test_what_is_shared_is_bounded_by_what_is_used(shares: list[int], used_gib: int | None, right: int) -> None:
+def test_what_is_shared_is_counted_once_and_how_much_more_it_may_be(shares: list[int], once: int, more: int) -> None:
     clients = [Client((PDEV, str(n)), size * GIB, 0, size * GIB) for n, size in enumerate(shares)]
-    assert split(clients, "gtt", None if used_gib is None else used_gib * GIB) == (0, right * GIB)
+    assert split(clients, "gtt") == (0, once * GIB, more * GIB)
+
+
+def test_where_many_share_nobody_knows_what_is_nobodys() -> None:
+    """Twenty with one buffer of 6 GiB, or with ten: 44 GiB of 50 are nobody's, or none."""
+    many = [user(pid, 6 * GIB, gtt_shared_bytes=6 * GIB) for pid in range(900, 920)]
+    crowd = table(*(stat(pid, 400, "worker") for pid in range(900, 920)))
+    memory = build(raw(uses=uses(*many), devices=(used(50 * GIB),), table=crowd), None).memory
+    assert (memory.stray_bytes, memory.unattributed_bytes) == (6 * GIB, None)
+    assert "up to 44.0 GiB more" in memory.unavailable["unattributed_bytes"]
+    tight = build(raw(uses=uses(*many), devices=(used(6 * GIB),), table=crowd), None).memory
+    assert (tight.stray_bytes, tight.unattributed_bytes) == (6 * GIB, 0), "there is no room for more"
 
 
 def test_a_payload_that_shares_with_itself_is_counted_once_everywhere() -> None:
@@ -108,6 +119,7 @@ def test_a_holds_word_of_all_cards_is_not_taken_for_one_cards() -> None:
         None,
         "what a hold says of its processes is of all cards together",
     )
+    assert memory.unattributed_bytes == value(closed.devices[0].readings, "gtt_used_bytes"), "nothing is taken off it"
 
 
 def test_a_client_that_names_no_card_belongs_to_the_only_one() -> None:
@@ -141,7 +153,7 @@ def test_kfds_part_of_a_users_memory_is_no_proof_that_the_rest_is_nobodys() -> N
     assert attribute(part, {800: stat(800, 1)}, [CARD])[800].whole is False
     snapshot = build(raw(uses=part, devices=(used(43 * GIB),)), None)
     flags = [flag.kind for flag in snapshot.flags]
-    assert "notebook 800 (ann) at least 1.0 GiB" in "\n".join(Text().table(snapshot))
+    assert "notebook 800 (ann) at least GTT 1.0 GiB" in "\n".join(Text().table(snapshot))
     assert "stranded-memory" not in flags
     assert "stray" in flags
 

@@ -113,7 +113,8 @@ class _GpuGauge:
         if card is None or card.pool is None or len(each) < len(members) or not _say(held, card):
             return Looked(each)
         clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
-        return Looked(each, together(clients, card.pool, {card.pci_address: _used(card)}))
+        size, more = together(clients, card.pool)
+        return Looked(each, size if more <= self.slack_bytes else None)
 
     def owners(self) -> Owners:
         from holdtop.hold.ticket import INITIAL_PIDNS, namespace
@@ -125,13 +126,14 @@ class _GpuGauge:
             return Owners(0, "the card is not there any more")
         held, uses = self._held(None, devices)
         clients = [client for one in held.values() for client in one.clients if client.of(card.pci_address)]
+        owned, more = together(clients, card.pool)
         reasons = (
             ("processes of other accounts do not show themselves (hidepid)", uses.hidden),
             ("this pid namespace shows its own processes only", namespace("pid") != INITIAL_PIDNS),
             (f"{len(uses.denied)} processes may not be looked into", uses.denied),
             ("a process that uses the device does not say how much", not _say(held, card)),
+            ("how much of it processes share is not known", more > self.slack_bytes),
         )
-        owned = together(clients, card.pool, {card.pci_address: _used(card)})
         return Owners(owned, next((why for why, so in reasons if so), ""))
 
     def _devices(self) -> list[Device]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdtop.model.memory import OLD_SCAN
 from holdtop.model.values import PARTS, Device, Process, Reading, Snapshot
 from holdtop.render import bytes_text, duration_text
 
@@ -39,8 +40,6 @@ _EVERY = {**_LABELS, **_FURTHER}
 _UNITS = {"percent": " %", "watts": " W", "celsius": " C", "mhz": " MHz"}
 #: A value older than this many seconds is shown with its age.
 OLD = 3.0
-#: The same of a scan of descriptors, which rests between.
-OLD_SCAN = 15.0
 #: Users of a device that are named.
 MOST_USERS = 8
 
@@ -98,8 +97,11 @@ def _memory(snapshot: Snapshot) -> Iterator[str]:
         if size or part in ("payload", "unattributed"):
             yield f"{part} {bytes_text(size)}"
     yield f"headroom {bytes_text(memory.headroom_bytes)}"
-    if memory.unavailable:
-        yield f"unknown because {'; '.join(sorted({*memory.unavailable.values()}))}"
+    reasons: dict[str, list[str]] = {}
+    for name, why in memory.unavailable.items():
+        reasons.setdefault(why, []).append(name.removesuffix("_bytes").replace("_", " "))
+    for why, names in sorted(reasons.items()):
+        yield f"{' and '.join(names)} unknown: {why}"
     if memory.scanned_at is not None and (age := snapshot.at - memory.scanned_at) > OLD_SCAN:
         yield f"descriptors last looked at {duration_text(age)} ago"
     if memory.unreadable_processes != 0:
@@ -123,7 +125,8 @@ def _sizes(device: Device, process: Process) -> tuple[int | None, ...]:
 
 def _size(device: Device, process: Process) -> str:
     sizes = _sizes(device, process)
-    known = sum(size or 0 for size in sizes)
+    names = ("",) if device.kind == "npu" else ("GTT ", "VRAM ")
+    known = " and ".join(f"{name}{bytes_text(size)}" for name, size in zip(names, sizes, strict=True) if size)
     if None not in sizes and (device.kind == "npu" or process.memory_source != "kfd"):  # which does not count all
-        return bytes_text(known)
-    return f"at least {bytes_text(known)}" if known else "unknown"
+        return known or bytes_text(0)
+    return f"at least {known}" if known else "unknown"

@@ -151,27 +151,24 @@ def total(sizes: Iterable[int | None]) -> int | None:
     return result
 
 
-def together(clients: Iterable[Client], pool: str, used: Mapping[str, int | None]) -> int:
-    """Bytes of the pool that all these clients hold, buffers that they share once.
-
-    ``used``: what is used of it, by card: all that a card's clients share is no more than that.
-    """
+def together(clients: Iterable[Client], pool: str) -> tuple[int, int]:
+    """Bytes of the pool that all these clients hold, buffers that they share once; and how much more it may be."""
     by_card: dict[str, list[Client]] = {}
     for client in clients:
         by_card.setdefault(client.key[0], []).append(client)
-    return sum(sum(split(of, pool, used.get(card))) for card, of in by_card.items())
+    parts = [split(of, pool) for of in by_card.values()]
+    return sum(alone + shared for alone, shared, _ in parts), sum(more for *_, more in parts)
 
 
-def split(clients: Collection[Client], pool: str, used: int | None) -> tuple[int, int]:
-    """What one card's clients hold alone, and what they share, as near as sums allow.
+def split(clients: Collection[Client], pool: str) -> tuple[int, int, int]:
+    """What one card's clients hold alone, what they share at least, and how much more that may be.
 
-    A buffer is shared by two at least, so that it is half of the sum at most; and no less than what one client says.
+    Sums do not say who shares what with whom: it may be one buffer of all, as much as one client says. It is half of
+    the sum at most, as a buffer is shared by two at least.
     """
     shares = [shared_bytes(client, pool) for client in clients]
-    alone = sum(pool_bytes(client, pool) for client in clients) - sum(shares)
-    most = (sum(shares) + 1) // 2
-    room = most if used is None else used - alone
-    return alone, max(min(most, room), max(shares, default=0))
+    alone, once = sum(pool_bytes(client, pool) for client in clients) - sum(shares), max(shares, default=0)
+    return alone, once, max(0, (sum(shares) + 1) // 2 - once)
 
 
 def pool_bytes(client: Client, pool: str) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from holdtop.model.attribution import Held, pool_bytes, shared_bytes, split
 from holdtop.model.facts import Facts
 from holdtop.model.values import PARTS, Device, Memory, Pool, Reading, Readings
+from holdtop.render import bytes_text
 
 #: Device memory that belongs to nobody on any box, in bytes: scan-out, the driver's own.
 UNOWNED_SLACK = 512 * 1024**2
-#: The parts of the pool, none of which is known while nobody could look who is what.
+#: A scan of descriptors that is older than this many seconds is shown with its age; it rests between.
+OLD_SCAN = 15.0
 
 
 def pool_card(devices: Iterable[Device]) -> Device | None:
@@ -51,9 +53,13 @@ def ledger(
     if (blind := _blind(facts, device)) or parts is None:
         why |= dict.fromkeys((f"{part}_bytes" for part in PARTS), blind or "the state of the resource gpu was not read")
         return Memory(None, None, None, None, None, headroom, denied, unavailable=why, scanned_at=scanned_at)
-    sums, shared = _sums(facts, readings, device, pool, parts, claims, everybody=denied == 0)
-    rest, no_rest = _rest(facts, readings, pool, sum(sums.values()) + shared)
+    sums, shared, more = _sums(facts, device, pool, parts, claims, everybody=denied == 0)
+    rest, no_rest = _rest(facts, readings, pool, sum(sums.values()) + shared, more)
     why |= _unsaid(facts, device, pool, parts, claims) | no_rest
+    closed = uses.denied.difference(*parts.values()) if uses else ()
+    if denied is None or closed:  # that none was found does not mean that there is none
+        unseen = [f"{part}_bytes" for part in ("stray", "other") if not sums[part]]
+        why = dict.fromkeys(unseen, "who may not be looked into may hold some") | why
     known = {part: None if f"{part}_bytes" in why else size for part, size in sums.items()}
     return Memory(
         known["payload"],
@@ -72,15 +78,14 @@ def ledger(
 
 def _sums(
     facts: Facts,
-    readings: Readings,
     device: Device | None,
     pool: Pool,
     parts: Mapping[str, Collection[int]],
     claims: Mapping[int, int | None],
     *,
     everybody: bool,
-) -> tuple[dict[str, int], int]:
-    """Bytes by part, and what is shared among them.
+) -> tuple[dict[str, int], int, int]:
+    """Bytes by part, what is shared among them, and how much more that may be.
 
     ``everybody`` was looked into: then what only one part's clients share is that part's own.
     """
@@ -94,13 +99,14 @@ def _sums(
     sums = dict.fromkeys(("payload", "survivor", "stray", "other"), 0)
     for part, client in clients:
         sums[part] += pool_bytes(client, pool) - shared_bytes(client, pool)
-    sums["payload"] += sum(size or 0 for size in claims.values())
-    _, shared = split([client for _, client in clients], pool, value(readings, f"{pool}_used_bytes"))
+    if not _of_all_cards(facts, claims):
+        sums["payload"] += sum(size or 0 for size in claims.values())
+    _, shared, more = split([client for _, client in clients], pool)
     sharing = {part for part, client in clients if shared_bytes(client, pool)}
     if len(sharing) == 1 and everybody:
         sums[sharing.pop()] += shared
         shared = 0
-    return sums, shared
+    return sums, shared, more
 
 
 def _unsaid(
@@ -116,13 +122,18 @@ def _unsaid(
     silent = {pid for pid, held in facts.held.items() if _silent(held, device, pool)}
     if None in claims.values() or silent.intersection(parts["payload"]) - claims.keys():
         why["payload_bytes"] = one
-    elif any(claims.values()) and len([card for card in facts.raw.devices if card.resource == "gpu"]) > 1:
+    elif _of_all_cards(facts, claims):
         why["payload_bytes"] = "what a hold says of its processes is of all cards together"
     if (silent | (uses.denied if uses else set())).intersection(parts["survivor"]):
         why["survivor_bytes"] = one
     if silent - {*parts["payload"], *parts["survivor"]}:
         why |= dict.fromkeys(("stray_bytes", "other_bytes"), "a process that uses the device does not say how much")
     return why
+
+
+def _of_all_cards(facts: Facts, claims: Mapping[int, int | None]) -> bool:
+    """Whether what a hold says may be memory of another card."""
+    return any(claims.values()) and len([card for card in facts.raw.devices if card.resource == "gpu"]) > 1
 
 
 def _silent(held: Held, device: Device | None, pool: Pool) -> bool:
@@ -154,8 +165,11 @@ def _blind(facts: Facts, device: Device | None) -> str | None:
     return device.pool_why if device is not None else None
 
 
-def _rest(facts: Facts, readings: Readings, pool: str, held: int) -> tuple[int | None, dict[str, str]]:
-    """What nobody holds. More can be held than was used when both were read; much more is no truth."""
+def _rest(facts: Facts, readings: Readings, pool: str, held: int, more: int) -> tuple[int | None, dict[str, str]]:
+    """What nobody holds. More can be held than was used when both were read; much more is no truth.
+
+    ``more``: so much more may be held.
+    """
     used = readings.get(f"{pool}_used_bytes", Reading())
     total = value(readings, f"{pool}_total_bytes")
     if used.value is None:
@@ -166,6 +180,10 @@ def _rest(facts: Facts, readings: Readings, pool: str, held: int) -> tuple[int |
         why = "processes hold more than the device says is used"
     elif any(client.placeless and not client.npu for one in facts.held.values() for client in one.clients):
         why = "a process does not say on which card it holds memory"
+    elif facts.raw.uses_why is not None:
+        why = facts.raw.uses_why  # what is used now against who used it then
+    elif (unsure := min(more, int(used.value) - held)) > UNOWNED_SLACK:
+        why = f"processes share buffers, and may hold up to {bytes_text(unsure)} more than is counted"
     else:
         return max(0, int(used.value) - held), {}
     return None, {"unattributed_bytes": why}

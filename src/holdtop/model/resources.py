@@ -11,7 +11,6 @@ from holdtop.hold.view import QueueView, Record, RecordedProcess, TicketFile, To
 from holdtop.model import clock, trees
 from holdtop.model.attribution import together, total
 from holdtop.model.facts import Facts
-from holdtop.model.memory import value
 from holdtop.model.raw import Look, Stat
 from holdtop.model.values import (
     Foreign,
@@ -190,8 +189,7 @@ def _together(processes: Collection[Process], pool: Pool, facts: Facts) -> int |
     if claimed is None or total(process.held(pool) for process in read) is None:
         return None
     clients = [one for process in read if process.pid in facts.held for one in facts.held[process.pid].clients]
-    used = {device.pci_address: value(device.readings, f"{pool}_used_bytes") for device in facts.raw.devices}
-    return claimed + together(clients, pool, used)
+    return claimed + together(clients, pool)[0]
 
 
 def _holder(

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.severity import LEFTOVERS, flagged
 from holdtop.console.view.text import Line, Role, Span, line, width_of
+from holdtop.model.memory import OLD_SCAN
 from holdtop.model.values import Reading, Snapshot
-from holdtop.render import bytes_text, counted, short_bytes
+from holdtop.render import bytes_text, counted, duration_text, short_bytes
 
 
 class Part(NamedTuple):
@@ -75,7 +76,10 @@ def headroom(snapshot: Snapshot) -> str:
     """What a payload may still take, and what makes the parts uncertain."""
     unreadable = snapshot.memory.unreadable_processes
     closed = f", {counted(unreadable, 'process', 'processes')} could not be looked into" if unreadable else ""
-    return f"one pool, headroom {bytes_text(snapshot.memory.headroom_bytes)}{closed}"
+    scanned = snapshot.memory.scanned_at
+    age = 0.0 if scanned is None else snapshot.at - scanned
+    old = f", users last seen {duration_text(age)} ago" if age > OLD_SCAN else ""
+    return f"one pool, headroom {bytes_text(snapshot.memory.headroom_bytes)}{old}{closed}"
 
 
 _SHORT = {
