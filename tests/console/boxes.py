@@ -130,7 +130,7 @@ SURVIVOR = process(
 
 FLAGS = (
     Flag("survivor", "critical", "gpu", "0000000010-3970", (3977,), "2030-01-02T02:10:00+00:00",
-         "pid 3977 (python3, carol) outlived the token of eval-7 (unkillable) and may hold device memory: 7.4 GiB",
+         "pid 3977 (python3, carol) outlived the token of eval-7 (unkillable); device memory: 7.4 GiB",
          "holdtop kill --pid 3977 --reason REASON"),
     Flag("hot", "warning", "gpu", None, (), "2030-01-02T03:03:00+00:00",
          "Tctl is 95.5 C",

@@ -263,7 +263,8 @@ def test_a_runner_in_trouble(on_screen: OnScreen) -> None:
         await pilot.press("5")
         shown = text_of(app)
         assert "✖ ci-runner.service" in shown
-        assert "failed/failed offline · restarts 7" in shown
+        assert "Runners 1 unit, 1 in trouble" in shown
+        assert "failed/failed oom-kill · offline · restarts 7" in shown
         assert "it does not restart" in shown
 
     on_screen(app, (120, 40), script)
@@ -282,7 +283,7 @@ def test_a_runner_shows_its_remedy_its_limits_or_why_nothing_is_known(on_screen:
     async def script(pilot: Pilot[None]) -> None:
         await pilot.press("5")
         shown = text_of(app)
-        assert "failed/failed 1h00m offline" in shown
+        assert "failed/failed 1h00m oom-kill · offline" in shown
         assert "holdtop runner install --name a" in shown
         assert "OOM continue, Restart always, Kill mixed" in shown
         assert "slowed from 9.0G on, at most 10.0G; its manager: system" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -91,6 +92,23 @@ def test_two_hundred_resizes_in_five_seconds(busy: Terminal) -> None:
     busy.type(b"qq")
     assert busy.ended_within(2.0) == 0
     assert_restored(busy)
+
+
+def test_it_starts_on_a_terminal_of_any_size_and_grows_with_it() -> None:
+    """Of no size at all is one that nobody has told its size: 80x24 is taken for it."""
+    with contextlib.ExitStack() as stack:
+        started = [stack.enter_context(terminal(*LIVE, "busy", size=size)) for size in ((0, 0), (1, 1), (20, 5))]
+        for opened in started:
+            opened.until(ENTER_SCREEN)
+            opened.type(b"k1\r")  # whom it would hit cannot be seen: refused, and Enter means Cancel in any case
+        started[0].read(1.0)
+        for opened in started:
+            opened.resize(80, 24)
+            opened.until(b"nightly-build", b"Queue")
+            opened.type(b"\x1b[Iqq")
+        for opened in started:
+            assert opened.ended_within(5.0) == 0
+            assert b"outcome" not in opened.written, "nothing was carried out"
 
 
 def test_an_unchanged_box_writes_no_byte() -> None:

@@ -9,6 +9,7 @@ from holdtop.console.feeds import Acts
 from holdtop.errors import HoldtopError
 from holdtop.hold.places import known_resources, resolve
 from holdtop.hold.stop import user_name
+from holdtop.render import whole
 
 
 def seen(resources: Sequence[str] | None, state_dir: str | None) -> Acts:
@@ -19,5 +20,5 @@ def seen(resources: Sequence[str] | None, state_dir: str | None) -> Acts:
         bad = tuple(f"{one.file}:{one.line}: {one.why}" for one in audit.broken(places))
     except (HoldtopError, OSError) as error:
         return Acts(trouble=str(error))
-    uids = {record.get("uid") for record in records}
-    return Acts(records, bad, {uid: user_name(uid) for uid in uids if isinstance(uid, int)})
+    uids = {whole(record.get("uid")) for record in records}
+    return Acts(records, bad, {uid: user_name(uid) for uid in uids if uid is not None})

@@ -183,7 +183,7 @@ def _columns(top: int, width: int, room: int, demand: Demand) -> dict[str, Box]:
     wanted = max(2 + demand.queue, least_queue) + max(2 + demand.tree, 6)
     upper = min(max(gauges, wanted), room - least)
     boxes["events"] = Box(0, top + upper, width, room - upper)
-    right = max(40, width * 2 // 5 if width >= 150 else width // 3)
+    right = max(40, width // 3)
     left = width - right - 1
     boxes["gauges"] = Box(left + 1, top, right, upper)
     queue = min(2 + demand.queue, max(QUEUED, upper - max(6, min(2 + demand.tree, upper // 2))))

@@ -21,6 +21,7 @@ _READINGS = {
     "gpu_power_watts": "GPU power",
     "npu_busy_percent": "NPU busy",
 }
+_UNITS = {"celsius": "C", "percent": "%", "watts": "W"}
 T = TypeVar("T")
 
 
@@ -99,7 +100,7 @@ def _readings(before: Snapshot, after: Snapshot) -> Iterator[Change]:
         old, new = (one.readings.get(name, Reading()).value for one in (before, after))
         size = name.endswith("_bytes")
         if _difference(old, new, LEAST_BYTES if size else LEAST) is not None or (old is None) != (new is None):
-            unit = name.rpartition("_")[2]
+            unit = _UNITS.get(name.rpartition("_")[2], "")
             texts = (
                 bytes_text(one) if size else "unknown" if one is None else f"{one:.0f} {unit}" for one in (old, new)
             )

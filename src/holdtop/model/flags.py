@@ -29,8 +29,8 @@ def survivor(scene: Scene) -> Iterator[Flag]:
         yield flag(
             "survivor",
             "critical" if stuck else "warning",
-            f"{_names(left.processes)} outlived the token of {left.record.lane} ({left.record.why or 'why unknown'})"
-            f" and may hold device memory: {_memory(left.processes)}",
+            f"{_names(left.processes)} outlived the token of {left.record.lane} ({left.record.why or 'why unknown'});"
+            f" device memory: {_memory(left.processes)}",
             command("kill --pid", left.seen.view, str(left.processes[0].pid)),
             left.seen.resource.name,
             left.record.ticket_id,

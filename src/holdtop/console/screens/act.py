@@ -79,6 +79,7 @@ class ActScreen(ModalScreen[None]):
             self.stage = "asking"
             self._dialog.show_plan(together(message.plans), message.refused)
             self._dialog.say("a reason is required; Cancel is the default")
+            self._dialog.say_what_enter_does()  # a digit may have been quicker than the plan
 
     def on_step_taken(self, message: StepTaken) -> None:
         if self._account is not None:
@@ -92,7 +93,7 @@ class ActScreen(ModalScreen[None]):
         self._tell(self._account)
         if self._account.over == len(self._plans):
             self.stage = "over"
-            self._dialog.finish(self._account.words)
+            self._dialog.finish(self._account.words, self._account.role)
 
     def _tell(self, account: Account) -> None:
         self._dialog.tell(lambda width: account.lines(width, self._look.glyphs))

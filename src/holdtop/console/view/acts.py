@@ -32,11 +32,11 @@ def deeds(acts: Acts) -> list[Deed]:
     """The newest first."""
     found: dict[tuple[object, str], Deed] = {}
     for record in acts.records:
-        uid = record.get("uid")
+        uid = whole(record.get("uid"))
         key = (uid, str(record.get("act")))
         before = found.get(key)
         ended = record if record.get("kind") != "intent" else before.ended if before else None
-        name = acts.users.get(uid, str(uid)) if isinstance(uid, int) else "?"
+        name = "?" if uid is None else acts.users.get(uid, str(uid))
         found[key] = Deed(key[1], name, before.meant if before else record, ended)
     return list(reversed(found.values()))
 

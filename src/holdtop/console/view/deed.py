@@ -74,7 +74,7 @@ def _ended(deed: Deed, now: str) -> Iterator[tuple[str, str]]:
 
 def _when(record: Said, now: str) -> str:
     ago = seconds_until(now, _said(record, "at"))
-    return f"{_said(record, 'at')}{f', {coarse(-ago)} ago' if ago is not None else ''}"
+    return f"{_said(record, 'at')}{f', {coarse(ago)} ago' if ago is not None else ''}"
 
 
 def _processes(deed: Deed, glyphs: Glyphs) -> Iterator[Line]:

@@ -31,6 +31,8 @@ class Glyphs:
     track: str
     #: Fillings of the memory bar, in the order of ``memory.PARTS``.
     fills: str
+    #: The same as samples below the bar, where a full block would grow together with it.
+    samples: str
     branch: str
     last_branch: str
     through: str
@@ -75,6 +77,7 @@ UNICODE = Glyphs(
     full="█",
     track="░",
     fills="█▓▚▒░·",
+    samples="▄▓▚▒░·",
     branch="├─",
     last_branch="└─",
     through="│ ",
@@ -107,6 +110,7 @@ ASCII = Glyphs(
     full="#",
     track=".",
     fills="#S&?o.",
+    samples="#S&?o.",
     branch="|-",
     last_branch="`-",
     through="| ",

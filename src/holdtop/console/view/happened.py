@@ -18,6 +18,7 @@ _LEFT = {
 }
 #: In force for every hold; the ticket's own page shows them.
 _ALWAYS = frozenset({"grace", "survive-wait"})
+_SHELLS = re.compile(r"pid=(\d+) start=.{24} cmd=")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -61,7 +62,8 @@ def _started(said: Said) -> str:
 
 
 def _narrated(said: Said) -> str:
-    return _text(said.get("text") or "").removeprefix("::warning::")
+    """A process in the older shell tool's form is said by its pid: since when it runs, its row shows."""
+    return _SHELLS.sub(r"pid \1: ", _text(said.get("text") or "").removeprefix("::warning::"))
 
 
 def _ending(said: Said) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from holdtop.console.view.glyphs import Glyphs
-from holdtop.console.view.text import Line, Role, Span, line, spread
+from holdtop.console.view.text import Line, Role, Span, line, spread, width_of
 from holdtop.model.values import SEVERITIES, Severity, Snapshot
 from holdtop.render import duration_text
 
@@ -41,6 +41,8 @@ def header(
         right.append(Span(" recorded sensors ", "info"))  # the help page says which
     if replay:
         right.append(Span(f" {glyphs.clean(snapshot.taken_at[:10], 10)} {glyphs.dot} {replay} ", "warning", True))
+        if width_of([*left, *right]) > width:
+            right = [Span(f" {replay} ", "warning", True)]  # the way back matters more than the day
     elif read_only:
         right.append(Span(" READ-ONLY ", "warning", True))
     return spread(left, right, width) if right else line(*left)

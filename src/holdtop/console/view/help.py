@@ -9,11 +9,14 @@ from holdtop.console.keys import Key, spoken
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Span, line, title, wrapped
 
+#: Cells of the keys' names.
+_NAMES = 20
 _SIGNS = (
     (
         "Memory bar",
         "held: the payload under the token. strays & survivors: device users outside every payload. "
-        "nobody's: in use, and no process that could be looked into holds it. VRAM and GTT are never added.",
+        "unattributed (nobody): in use, and no process that could be looked into holds it. "
+        "VRAM and GTT are never added.",
     ),
     (
         "Unknown",
@@ -32,10 +35,11 @@ def help_lines(
     for trouble in troubles:
         lines += wrapped(f"{glyphs.severity['warning']} {trouble}", width, glyphs, "warning", indent=1)
     for group, members in groupby(keys, key=lambda key: key.group):
-        lines += [line(), title(group, "", width, glyphs)]
+        lines += [*([line()] if lines else []), title(group, "", width, glyphs)]
         for key in members:
             names = ", ".join(spoken(name) for name in key.keys.split(","))
-            lines.append(line(Span(f"  {names:<18}", "accent", True), Span(key.help)))
+            first, *rest = wrapped(key.help, width, glyphs, indent=_NAMES)
+            lines += [line(Span(f"  {names:<{_NAMES - 2}}", "accent", True), Span(first.spans[0].text[_NAMES:])), *rest]
     lines += [line(), title("Reading the screen", "", width, glyphs)]
     for name, words in _SIGNS:
         lines.append(line(Span(f"  {name}", "accent", True)))

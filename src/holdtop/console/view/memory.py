@@ -44,12 +44,12 @@ def parts(snapshot: Snapshot) -> tuple[Part, ...]:
 def memory_lines(snapshot: Snapshot, width: int, height: int, glyphs: Glyphs, *, named: bool = False) -> list[Line]:
     """The bar, and below it what its fillings mean."""
     shown = [
-        (fill, part)
-        for fill, part in zip(glyphs.fills, parts(snapshot), strict=True)
+        (fill, sample, part)
+        for fill, sample, part in zip(glyphs.fills, glyphs.samples, parts(snapshot), strict=True)
         if part.name != "shared" or part.size
     ]
-    bar = _bar(shown, width - 2)
-    legend = _legend(shown, snapshot, width, named)
+    bar = _bar([(fill, part) for fill, _, part in shown], width - 2)
+    legend = _legend([(sample, part) for _, sample, part in shown], snapshot, width, named)
     return [bar, legend][:height] if height > 1 else [legend]
 
 
@@ -84,7 +84,7 @@ def headroom(snapshot: Snapshot) -> str:
 
 _SHORT = {
     "strays & survivors": "strays",
-    "unattributed": "nobody's",
+    "unattributed": "nobody",
     "other RAM": "other",
     "other VRAM": "other",
     "available": "avail",
@@ -93,18 +93,20 @@ _SHORT = {
 
 def _legend(shown: Sequence[tuple[str, Part]], snapshot: Snapshot, width: int, named: bool) -> Line:
     """``named``: the title says the headroom already. Long words where they fit, else short ones."""
-    tries: tuple[tuple[Mapping[str, str], Callable[[int | None], str], str], ...] = (
-        ({}, bytes_text, " "),
-        (_SHORT, short_bytes, " "),
-        (_SHORT, short_bytes, ""),
+    tries: tuple[tuple[Mapping[str, str], Callable[[int | None], str], str, str], ...] = (
+        ({}, bytes_text, " ", " "),
+        (_SHORT, short_bytes, " ", " "),
+        (_SHORT, short_bytes, "", " "),
+        (_SHORT, short_bytes, "", ""),
     )
-    for words, size, gap in tries:
+    for words, size, before, after in tries:
         spans: list[Span] = []
-        for fill, part in shown:
+        for sample, part in shown:
             name = words.get(part.name, part.name)
-            spans += [Span(f"{gap}{fill}{gap}", part.role), Span(f"{name} ", "muted"), Span(f"{size(part.size)} ")]
+            spans += [Span(f"{before}{sample}{after}", part.role), Span(f"{name} ", "muted")]
+            spans.append(Span(f"{size(part.size)} "))
         if not named:
-            spans += [Span(f"{gap}room ", "muted"), Span(size(snapshot.memory.headroom_bytes), "text", True)]
+            spans += [Span(f"{before}room ", "muted"), Span(size(snapshot.memory.headroom_bytes), "text", True)]
         if width_of(spans) <= width:
             break
     return line(*spans)

@@ -154,6 +154,11 @@ class Account:
         said = {words.get(outcome.status, "see above") if outcome else failed for _, outcome, failed in self._results}
         return said.pop() if len(said) == 1 else "see above"
 
+    @property
+    def role(self) -> Role:
+        """How the result is coloured: there is nothing to warn of where all was done."""
+        return "ok" if all(outcome and outcome.status == 0 for _, outcome, _ in self._results) else "warning"
+
     def lines(self, width: int, glyphs: Glyphs) -> list[Line]:
         told = [line(Span(f" {act_name(self._plan)}: {self._reason}", "text", True)), line()]
         told += [_steps(steps, glyphs) for steps in self._steps.values()]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdtop.console.view.glyphs import Glyphs
 from holdtop.console.view.text import Line, Role, Span, line
 from holdtop.console.view.when import coarse, seconds_until
 from holdtop.model.values import Runner, Snapshot
-from holdtop.render import short_bytes
+from holdtop.render import counted, short_bytes
 
 ROWS = 3
 NONE = "No CI runner of holdtop's is installed on this box: holdtop runner install makes one."
@@ -24,6 +26,7 @@ def runner_rows(runner: Runner, now: str, width: int, glyphs: Glyphs, *, selecte
     """Its state; what is wrong with it; the remedy, or what it may have where nothing is to be mended."""
     role = _role(runner)
     restarts = "?" if runner.restarts is None else str(runner.restarts)
+    result = "" if runner.result == "success" else f"{glyphs.clean(runner.result, 24)} {glyphs.dot} "
     sign = {"ok": glyphs.fine, "muted": "?"}.get(role, glyphs.severity["critical"])
     seconds = seconds_until(runner.since, now)
     head = line(
@@ -31,15 +34,21 @@ def runner_rows(runner: Runner, now: str, width: int, glyphs: Glyphs, *, selecte
         Span(glyphs.column(runner.unit, max(20, width // 3)) + " ", "text", True),
         Span(f"{glyphs.clean(runner.active_state, 16)}/{glyphs.clean(runner.sub_state, 16)} ", role, True),
         Span("" if seconds is None else f"{coarse(-seconds)} ", "muted"),
-        Span(f"{runner.registration} {glyphs.dot} restarts {restarts} {glyphs.dot} ", "muted"),
-        Span(f"result {glyphs.clean(runner.result, 24)}", "muted"),
+        Span(result, "text"),
+        Span(f"{runner.registration} {glyphs.dot} restarts {restarts}", "muted"),
         selected=selected,
     )
     said = "; ".join(runner.problems) or runner.why or _policies(runner)
-    remedy = "; ".join(dict.fromkeys(one.remedy for one in runner.findings)) or _limits(runner)
+    remedy = "; ".join(dict.fromkeys(one.remedy for one in runner.findings))
+    mend = f"   {glyphs.arrow} {glyphs.clean(remedy, width)}" if remedy else f"     {_limits(runner, glyphs)}"
     told = Span(glyphs.clean(said, width), "warning" if runner.problems else "muted")
-    mend = Span(f"   {glyphs.arrow} {glyphs.clean(remedy, width)}", "muted")
-    return head, line(Span("     "), told, selected=selected), line(mend, selected=selected)
+    return head, line(Span("     "), told, selected=selected), line(Span(mend, "muted"), selected=selected)
+
+
+def summary(runners: Sequence[Runner]) -> str:
+    """For the title; empty where there is none."""
+    bad = sum(_role(runner) in ("critical", "warning") for runner in runners)
+    return f"{counted(len(runners), 'unit', 'units')}, {bad or 'none'} in trouble" if runners else ""
 
 
 def _role(runner: Runner) -> Role:
@@ -55,6 +64,6 @@ def _policies(runner: Runner) -> str:
     return ", ".join(f"{name} {value or 'unknown'}" for name, value in policies)
 
 
-def _limits(runner: Runner) -> str:
+def _limits(runner: Runner, glyphs: Glyphs) -> str:
     high, most = (short_bytes(size, "unknown") for size in (runner.memory_high_bytes, runner.memory_max_bytes))
-    return f"slowed from {high} on, at most {most}; its manager: {runner.manager}"
+    return glyphs.clean(f"memory: slowed from {high} on, at most {most}; its manager: {runner.manager}")

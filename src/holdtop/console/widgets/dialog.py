@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.events import DescendantFocus
 from textual.widgets import Input
 
 from holdtop.console.view.plan import act_name, heading, plan_lines, reason_lines
-from holdtop.console.view.text import Line, title, wrapped
+from holdtop.console.view.text import Line, Role, title, wrapped
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Choice, Field, TextPanel
 from holdtop.operator.values import Plan
 
 #: On a terminal with fewer rows the preset reasons are not listed.
 TIGHT = 16
+#: What Enter does on each part that may have the keys.
+_ENTER = {"cancel": "; Enter cancels", "go": "; Enter carries it out", "reason": ""}
 
 
 class Dialog(Vertical):
@@ -30,6 +34,7 @@ class Dialog(Vertical):
         #: Progress and result for a width, once the act has begun.
         self._told: Callable[[int], Sequence[Line]] | None = None
         self._said = ""
+        self._role: Role = "warning"
         self._over = False
         self.set_class(look.glyphs.ascii, "-ascii")
 
@@ -63,13 +68,16 @@ class Dialog(Vertical):
         """Take the preset reason of this digit."""
         if number <= len(self._reasons):
             self.query_one("#reason", Field).value = self._reasons[number - 1]
-            self._said = f"reason: {self._reasons[number - 1]}; Cancel is the default"
             self.draw()
 
-    def on_input_changed(self, message: Input.Changed) -> None:
-        """What is said of the reason is what will be recorded."""
-        if message.input.id == "reason" and self._plan is not None and self._told is None and message.value.strip():
-            self.say(f"reason: {message.value.strip()}; Cancel is the default")
+    @on(Input.Changed, "#reason")
+    @on(DescendantFocus)
+    def say_what_enter_does(self) -> None:
+        """The reason as it will be recorded, and what Enter does now; what is asked for in a field stays."""
+        focused = self.screen.focused
+        does = _ENTER.get(focused.id or "") if focused else None
+        if does is not None and self._plan is not None and self._told is None and self.reason:
+            self.say(f"reason: {self.reason}{does}")
 
     def show_plan(self, plan: Plan, refused: Sequence[str]) -> None:
         """``refused``: why others are left out."""
@@ -87,16 +95,16 @@ class Dialog(Vertical):
         panel.show(told(panel.size.width), end=True)
         self._fit()
 
-    def say(self, words: str) -> None:
+    def say(self, words: str, role: Role = "warning") -> None:
         """One sentence below the choices."""
-        self._said = words
+        self._said, self._role = words, role
         panel = self.query_one("#said", TextPanel)
-        rows = wrapped(words, panel.size.width, self._look.glyphs, "warning", indent=1)
+        rows = wrapped(words, panel.size.width, self._look.glyphs, role, indent=1)
         panel.styles.height = 1 if self.tight else min(3, len(rows))
         panel.show(rows)
         self._fit()
 
-    def finish(self, words: str) -> None:
+    def finish(self, words: str, role: Role = "warning") -> None:
         """Nothing more can be chosen: only closing is left."""
         self._over = True
         for name in ("#reasons", "#reason", "#typed", "#go"):
@@ -104,7 +112,7 @@ class Dialog(Vertical):
         close = self.query_one("#cancel", Choice)
         close.rename("Close")
         self.screen.set_focus(close)
-        self.call_after_refresh(self.say, words)
+        self.call_after_refresh(self.say, words, role)
 
     def draw(self) -> None:
         """Everything anew for the present width."""
@@ -121,7 +129,7 @@ class Dialog(Vertical):
             plan.show(self._told(width), end=True)
         elif self._plan is not None:
             plan.show(plan_lines(self._plan, self._refused, self._at, width, glyphs))
-        self.say(self._said)
+        self.say(self._said, self._role)
 
     @property
     def tight(self) -> bool:

@@ -10,11 +10,9 @@ from textual.geometry import Size
 from textual.message import Message
 
 from holdtop.console.events import LogLine
-from holdtop.console.view import acts
+from holdtop.console.view import acts, runners
 from holdtop.console.view.acts import Deed, act_rows, chain_line, chain_words, deeds
 from holdtop.console.view.receipts import of_lane, receipt_head, receipt_row, receipts, summary
-from holdtop.console.view.runners import ROWS as RUNNER_ROWS
-from holdtop.console.view.runners import empty_words, runner_rows
 from holdtop.console.view.subject import find_resource
 from holdtop.console.view.tabs import Tab, tab_at, tab_line
 from holdtop.console.view.text import Line, Span, line, title, wrapped
@@ -161,7 +159,7 @@ class ActsPanel(Rows[Deed]):
 
 class RunnerPanel(Rows[Runner]):
     NAME = "Runners"
-    TALL = RUNNER_ROWS
+    TALL = runners.ROWS
 
     def __init__(self, look: Look, world: World) -> None:
         super().__init__(look, id="runners")
@@ -175,10 +173,13 @@ class RunnerPanel(Rows[Runner]):
 
     def draw(self, item: Runner, width: int, selected: bool) -> Sequence[Line]:
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
-        return runner_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
+        return runners.runner_rows(item, now, width, self.look.glyphs, selected=selected and self.has_focus)
+
+    def detail(self) -> str:
+        return runners.summary(self.items)
 
     def empty(self) -> Sequence[Line]:
-        words = empty_words(self.world.snapshot)
+        words = runners.empty_words(self.world.snapshot)
         return [part for said in words for part in wrapped(said, self.size.width, self.look.glyphs)]
 
 

@@ -169,7 +169,8 @@ class FlagPanel(Rows[Flag]):
         now = self.world.snapshot.taken_at if self.world.snapshot else ""
         chosen = selected and self.key_of(item) == self.world.subject
         marked = self.world.marks(item.pids)
-        return flag_rows(item, now, width, self.look.glyphs, self._keys, selected=chosen, marked=marked)
+        keys = {} if self.world.read_only else self._keys  # none ends anything there, in a recording least of all
+        return flag_rows(item, now, width, self.look.glyphs, keys, selected=chosen, marked=marked)
 
     def detail(self) -> str:
         if marked := self.world.marked:
