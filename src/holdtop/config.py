@@ -10,16 +10,20 @@ import contextlib
 import difflib
 import os
 import pwd
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Literal
 
 from holdtop.errors import ConfigError
 
 SYSTEM_FILE = "/etc/holdtop/config.toml"
 #: The keys that a variable may set, ``theme`` as ``HOLDTOP_THEME``.
 VARIABLES = ("theme", "refresh", "stray_min_mib")
+#: The keys whose entries the user's file adds to, one by one.
+TABLES = ("keys", "forges")
 #: One key each on the console's keyboard.
 MOST_REASONS = 9
 LONGEST_REASON = 200
@@ -52,6 +56,24 @@ DEFAULT_STRAY_ALLOW = (
 )
 
 
+#: A part of a forge's path: an owner, an organisation or a repository.
+_FORGE_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,100}")
+_HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}")
+
+
+@dataclass(frozen=True, slots=True)
+class Forge:
+    """Where one runner is registered, and by whose right its forge is asked about it."""
+
+    kind: Literal["github", "forgejo", "gitea"]
+    #: As the runner was registered with: of a repository, ``https://HOST/OWNER/REPO``, or an organisation.
+    url: str
+    #: Its owner's alone (mode 0600). The token stands in no configuration and on no command line.
+    token_file: str
+    #: What the forge calls the runner; empty: as the unit does.
+    runner: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The merged configuration. Each field is a key of the files."""
@@ -68,6 +90,8 @@ class Config:
     logs: tuple[str, ...] = ()
     #: The console's keys: action -> key.
     keys: Mapping[str, str] = field(default_factory=dict)
+    #: By the runner's name (of ``holdtop-runner-NAME.service``).
+    forges: Mapping[str, Forge] = field(default_factory=dict)
     #: A theme's name; ``None`` for the default one.
     theme: str | None = None
     #: Seconds between two looks at the queue.
@@ -82,7 +106,7 @@ def load(flags: Mapping[str, object] | None = None, environ: Mapping[str, str] =
     merged = read(SYSTEM_FILE)
     users = user_file()
     for key, value in (read(users, system=False) if users else {}).items():
-        merged[key] = {**merged.get("keys", {}), **value} if key == "keys" else value  # type: ignore[dict-item]
+        merged[key] = {**merged.get(key, {}), **value} if key in TABLES else value  # type: ignore[dict-item]
     merged.update(_variables(environ))
     merged.update({key: value for key, value in (flags or {}).items() if value is not None})
     return Config(**merged)  # type: ignore[arg-type]
@@ -213,6 +237,53 @@ def _keys(value: object) -> Mapping[str, str]:
     return value
 
 
+def _forges(value: object) -> Mapping[str, Forge]:
+    if not isinstance(value, dict):
+        raise ValueError("must be tables, one for each runner: [forges.NAME]")
+    return {name: _forge(name, said) for name, said in value.items()}
+
+
+def _forge(name: str, said: object) -> Forge:
+    """No value is ever in the error's text: one of them may be a token that does not belong here."""
+    known = {one.name: one.default is MISSING for one in fields(Forge)}
+    if not isinstance(said, dict) or not all(isinstance(one, str) and one.isprintable() for one in said.values()):
+        raise ValueError(f"{name}: must be a table of texts: {', '.join(known)}")
+    for key in said.keys() - known:
+        raise ValueError(f"{name}: there is no key {key!r}, only {', '.join(known)}; a token lies in a file of its own")
+    if missing := [key for key, needed in known.items() if needed and not said.get(key)]:
+        raise ValueError(f"{name}: {', '.join(missing)} must be said")
+    if said["kind"] not in ("github", "forgejo", "gitea"):
+        raise ValueError(f"{name}: kind: must be github, forgejo or gitea")
+    if not _is_forge(said["url"]):
+        raise ValueError(
+            f"{name}: url: must be https://HOST/OWNER/REPO or https://HOST/ORGANISATION, without an account"
+            " (http on this box itself alone)"
+        )
+    if not os.path.isabs(said["token_file"]):
+        raise ValueError(f"{name}: token_file: must be an absolute path")
+    return Forge(**said)
+
+
+def _is_forge(text: str) -> bool:
+    """Whatever may carry a token away is none: an account in it, or no TLS on the way to another box."""
+    from urllib.parse import urlsplit  # here, since a hold must not pay for it
+
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        return False
+    own = host in ("localhost", "127.0.0.1", "::1")
+    parts = url.path.strip("/").split("/")
+    return (
+        (url.scheme == "https" or (url.scheme == "http" and own))
+        and not (url.username or url.password or url.query or url.fragment or port == 0)
+        and _HOST.fullmatch(host) is not None
+        and len(parts) in (1, 2)
+        and all(map(_FORGE_NAME.fullmatch, parts))
+    )
+
+
 _CHECKS: Mapping[str, Callable[[object], object]] = {
     "operators": _texts,
     "reasons": _reasons,
@@ -220,6 +291,7 @@ _CHECKS: Mapping[str, Callable[[object], object]] = {
     "stray_allow": _texts,
     "logs": _paths,
     "keys": _keys,
+    "forges": _forges,
     "theme": _text,
     "refresh": _seconds,
 }

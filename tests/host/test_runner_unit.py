@@ -182,6 +182,9 @@ def test_no_value_adds_a_directive(**words: str) -> None:
         {"home": "/opt/a\\"},
         {"home": "/opt/../root"},
         {"home": "/"},
+        {"home": "/proc/x"},
+        {"home": "/sys"},
+        {"home": "/dev/shm/x"},
         {"path_dirs": ("/a:/b",)},
         {"environment": (("A", "x\nUser=root"),)},
         {"environment": (("A\nUser=root", "x"),)},
@@ -253,6 +256,7 @@ def test_a_verdict_that_does_not_come_is_a_complaint(monkeypatch: pytest.MonkeyP
     [
         (["--memory-max", "32Mb"], sizes.ACCEPTED),
         (["--memory-max="], sizes.ACCEPTED),
+        (["--memory-max", "48"], "'48' is 48 bytes, and 1 MiB (1048576) is the least: write 48G"),
         (["--memory-high", "48G"], "not below"),
         (["--env", "A"], "NAME=VALUE"),
         (["--env", "A=1", "--env", "B=1", "--env", "A=2"], "--env A: it is named twice"),

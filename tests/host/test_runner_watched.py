@@ -15,7 +15,8 @@ import pytest
 
 from holdtop.payload.process import Pinned, read_stat
 from tests.hold.lanes import HOLDTOP, until
-from tests.host.runners import furnish, put, start
+from tests.host.forges import SECRET, forge, listing, table
+from tests.host.runners import furnish, kinds, put, start, verified
 from tests.host.system_manager import SystemBox, system_manager
 
 #: The watch, which asks about runners each second.
@@ -50,6 +51,31 @@ def flags(said: dict[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
+def registered(box: SystemBox) -> None:
+    """What the forge says is in the snapshot, on the screen and in a verdict; the token is nowhere."""
+    with forge(listing(("well", "online"), ("loose", "offline"))) as made:
+        box.write("/home/token", SECRET, mode=0o600)
+        names = "well", "loose", "mortal"
+        box.write("/etc/holdtop/config.toml", "".join(table(name, made, "/home/token") for name in names))
+        said = {one["unit"]: (one["registration"], one["registration_why"]) for one in status(box)["runners"]}
+        shown = box.do(*HOLDTOP, "status", check=False).stdout
+        verdicts = verified(box, ["well", "loose"])
+        examined = box.do(*HOLDTOP, "doctor", check=False).stdout
+    box.at("/etc/holdtop/config.toml").unlink()
+    assert said == {
+        "holdtop-runner-well.service": ("online", None),
+        "holdtop-runner-loose.service": ("offline", None),
+        "holdtop-runner-mortal.service": ("unknown", "its forge lists 2 runners there, and none is called mortal"),
+        "holdtop-runner-looping.service": ("unknown", "no token for the forge is configured"),
+        "holdtop-runner-removed.service": ("unknown", "no token for the forge is configured"),
+    }
+    assert ", MemoryMax 48.0 GiB, online at its forge" in shown
+    assert (verdicts["well"][0], verdicts["well"][1]["registration"]) == (0, "online")
+    assert sorted(kinds(verdicts["loose"][1])) == ["kill-mode", "offline"]
+    assert "FINDING offline: its forge has it offline" in examined
+    assert SECRET not in json.dumps([said, shown, verdicts, examined])
+
+
 def test_a_dead_a_looping_and_an_unguarded_runner_are_flagged_and_no_other(system: SystemBox, tmp_path: Path) -> None:
     mortal = put(system, "mortal", {"Restart=always": "Restart=no"}, LISTENER)
     start(
@@ -75,6 +101,7 @@ def test_a_dead_a_looping_and_an_unguarded_runner_are_flagged_and_no_other(syste
     assert (runners["well"]["up"], runners["well"]["guarded"], runners["well"]["problems"]) == (True, True, [])
     assert (runners["well"]["memory_max_bytes"], runners["well"]["manager"]) == (48 << 30, "system")
     assert (runners["removed"]["up"], runners["removed"]["guarded"]) == (False, None)
+    registered(system)
     with (
         (tmp_path / "said").open("w+b") as errors,
         subprocess.Popen(system.inside(sys.executable, "-c", WATCH), stderr=errors, stdin=subprocess.DEVNULL) as watch,

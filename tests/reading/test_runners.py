@@ -34,7 +34,7 @@ def runner(*findings: Finding, **changes: Any) -> Runner:
     made = Runner(
         UNIT, "active", "running", "success", 0, "continue", "always", "mixed", "unknown",
         tuple(one.what for one in findings), since=at("11:00:00"), memory_high_bytes=9 << 30,
-        memory_max_bytes=10 << 30, up=True, guarded=not findings, findings=findings,
+        memory_max_bytes=10 << 30, registration_why="no token", up=True, guarded=not findings, findings=findings,
     )  # fmt: skip
     return replace(made, **changes)
 
@@ -126,11 +126,19 @@ def test_what_could_not_be_looked_at_is_neither_well_nor_ill() -> None:
     assert [line for line in Text().table(look()) if "runner" in line] == [], "there is none, and that is known"
 
 
-def test_a_runner_in_words() -> None:
-    said = next(line for line in Text().table(look(runner(finding("restart")))) if line.startswith("runner"))
+@pytest.mark.parametrize(
+    ("changes", "online"),
+    [
+        ({"registration": "offline", "registration_why": None}, "offline at its forge"),
+        ({"registration_why": "Connection refused"}, "at its forge unknown: Connection refused"),
+    ],
+)
+def test_a_runner_in_words(changes: dict[str, Any], online: str) -> None:
+    snapshot = look(runner(finding("restart"), **changes))
+    said = next(line for line in Text().table(snapshot) if line.startswith("runner"))
     assert said == (
         f"runner {UNIT}: active (running) since {at('11:00:00')}, 0 restarts, not guarded, "
-        "MemoryHigh 9.0 GiB, MemoryMax 10.0 GiB"
+        f"MemoryHigh 9.0 GiB, MemoryMax 10.0 GiB, {online}"
     )
 
 

@@ -86,7 +86,7 @@ def test_what_is_not_known_has_no_sample(state: Box) -> None:
 
 RUNNER = Runner(
     "holdtop-runner-a.service", "active", "running", "success", 2, "continue", "always", "mixed", "unknown", (),
-    up=True, guarded=False,
+    up=True, guarded=False, registration_why="no token",
 )  # fmt: skip
 
 
@@ -96,12 +96,14 @@ def with_runners(*runners: Runner, why: str | None = None) -> Snapshot:
 
 def test_a_runner_has_samples_when_it_was_looked_at() -> None:
     unknown = replace(RUNNER, unit="b", restarts=None, up=None, guarded=None, why="the bus is silent")
-    for why, wanted in ((None, {"up": 1.0, "guarded": 0.0, "restarts_total": 2.0}), ("silent", {})):
+    for why, wanted in ((None, {"up": 1.0, "guarded": 0.0, "online": 0.0, "restarts_total": 2.0}), ("silent", {})):
         shown = Metrics()
-        shown.show(with_runners(RUNNER, unknown, why=why))
+        registered = replace(RUNNER, unit="c", restarts=None, up=None, guarded=None, registration="offline")
+        shown.show(with_runners(RUNNER, unknown, registered, why=why))
         with served(shown) as url:
             found = {key: value for key, value in samples(page(url)).items() if key[0].startswith("holdtop_runner")}
-        assert found == {(f"holdtop_runner_{name}", RUNNER.unit): value for name, value in wanted.items()}
+        units = {"online": "c"}
+        assert found == {(f"holdtop_runner_{key}", units.get(key, RUNNER.unit)): value for key, value in wanted.items()}
 
 
 def test_before_the_first_look_nothing_is_said() -> None:

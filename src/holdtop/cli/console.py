@@ -86,7 +86,7 @@ def _sampler(
         on_snapshot=on_snapshot,
         state_dir=state_dir,
         resources=resources,
-        setup=looking.setup(state_dir),
+        setup=looking.setup(state_dir, config.load().forges),
     )
 
 

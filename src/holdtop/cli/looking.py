@@ -6,8 +6,8 @@ import argparse
 import queue
 import signal
 import sys
-from collections.abc import Iterator
-from typing import TypedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypedDict
 
 from holdtop import config
 from holdtop.errors import HoldtopError, UsageError
@@ -16,6 +16,9 @@ from holdtop.model.raw import MIB, Limits, Runners, StateCheck
 from holdtop.model.values import Snapshot
 from holdtop.sampler import Sampler, Setup
 from holdtop.sources.roots import Roots
+
+if TYPE_CHECKING:
+    from holdtop.host.values import Online
 
 #: Seconds without a look after which whoever lives by them ends, for whoever started it to start it anew.
 STALL = 60.0
@@ -45,7 +48,8 @@ def question(args: argparse.Namespace) -> Question:
     check_state_dir(args.state_dir)
     loaded = config.load()
     limits = Limits(stray_bytes=loaded.stray_min_mib * MIB, stray_allow=frozenset(loaded.stray_allow))
-    return {"resources": resources, "state_dir": args.state_dir, "limits": limits, "setup": setup(args.state_dir)}
+    around = setup(args.state_dir, loaded.forges)
+    return {"resources": resources, "state_dir": args.state_dir, "limits": limits, "setup": around}
 
 
 def chosen(args: argparse.Namespace) -> list[places.Places]:
@@ -95,12 +99,12 @@ def check_state_dir(said: str | None) -> None:
             raise UsageError(str(error)) from error
 
 
-def setup(state_dir: str | None) -> Setup:
+def setup(state_dir: str | None, forges: Mapping[str, config.Forge]) -> Setup:
     """How the box around the holds is looked at. Neither is, on a recorded box; nor a state that is meant to be apart.
 
     What looks is loaded in the thread that does, and the library of the bus on boxes with runners alone.
     """
-    recorded = Roots.from_environ().said
+    recorded, online = Roots.from_environ().said, _online(forges)
 
     def runners() -> Runners:
         if recorded:
@@ -108,7 +112,7 @@ def setup(state_dir: str | None) -> Setup:
         try:
             from holdtop.host.runner.watched import look
 
-            return look()
+            return look(online)
         except Exception as error:  # noqa: BLE001  a fault of ours takes no other look with it
             return Runners(why=f"{type(error).__name__}: {error}")
 
@@ -123,6 +127,15 @@ def setup(state_dir: str | None) -> Setup:
             return StateCheck(why=f"{type(error).__name__}: {error}")
 
     return Setup(runners, state)
+
+
+def _online(configured: Mapping[str, config.Forge]) -> Callable[[list[str]], Mapping[str, Online]] | None:
+    """What forges say of runners; ``None`` where none is configured, and what speaks TLS is not loaded."""
+    if not configured:
+        return None
+    from holdtop.host.runner.forge import Forges  # TLS, for boxes with a token alone
+
+    return Forges(configured).newest
 
 
 def ascii_only() -> bool:

@@ -7,7 +7,7 @@ import json
 
 from holdtop.cli.runner_options import settings_of
 from holdtop.cli.runner_steps import change
-from holdtop.cli.runner_verify import narrate, show, told
+from holdtop.cli.runner_verify import asking, narrate, show, told
 from holdtop.errors import HoldError, RefusedError, UsageError
 from holdtop.host.runner import install, journal, unit
 from holdtop.host.runner.bus import Manager
@@ -18,6 +18,7 @@ from holdtop.host.runner.verify import verify
 def run(args: argparse.Namespace) -> int:
     wanted = _wanted(args)
     settings = wanted.settings
+    asked = asking(settings)
     manager = Manager(system=settings.system)
     try:
         steps = install.plan(wanted, manager)
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _dry(args, wanted, [step.text for step in steps])
     done = change(args, steps)
-    verdict = verify(settings, manager, narrate)
+    verdict = verify(settings, manager, narrate, asked)
     if args.json:
         print(json.dumps({"schema": 1, "done": done, **told(settings, verdict)}), flush=True)
     else:

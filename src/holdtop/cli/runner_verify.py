@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 
+from holdtop import config
 from holdtop.cli.runner_options import settings_of
 from holdtop.host.runner import sizes
 from holdtop.host.runner.bus import Manager
 from holdtop.host.runner.settings import Settings
 from holdtop.host.runner.verify import Verdict, verify
+from holdtop.host.values import Online
 from holdtop.render import clean
 
 #: Key of the JSON -> the manager's property; ``null`` without a unit.
@@ -32,9 +35,19 @@ LONG = 500
 
 def run(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    verdict = verify(settings, Manager(system=settings.system), narrate)
+    asked = asking(settings)
+    verdict = verify(settings, Manager(system=settings.system), narrate, asked)
     show(settings, verdict, as_json=args.json)
     return verdict.status
+
+
+def asking(settings: Settings) -> Callable[[], Online]:
+    """What asks its forge, by the configuration. Raises ``ConfigError``."""
+    if (forge := config.load().forges.get(settings.name)) is None:
+        return Online
+    from holdtop.host.runner.forge import ask  # TLS, for boxes with a token alone
+
+    return partial(ask, settings.name, forge)
 
 
 def narrate(text: str) -> None:
@@ -54,7 +67,8 @@ def told(settings: Settings, verdict: Verdict) -> dict[str, object]:
     return {
         "unit": settings.unit,
         **{key: there.get(name) for key, name in _TOLD.items()},
-        "registration": "unknown",
+        "registration": verdict.online.state,
+        "registration_why": verdict.online.why,
         "memory_max_bytes": _bytes(there.get("MemoryMax")),
         "memory_high_bytes": _bytes(there.get("MemoryHigh")),
         "problems": [asdict(one) for one in verdict.findings],
@@ -77,5 +91,6 @@ def _lines(settings: Settings, verdict: Verdict) -> Iterator[str]:
     if said["LoadState"] == "loaded":
         high, most = sizes.said(said["MemoryHigh"]), sizes.said(said["MemoryMax"])
         state = f"{said['ActiveState']} ({said['SubState']}), Result={said['Result']}, {said['NRestarts']} restarts"
-        yield f"{settings.unit}: {state}, MemoryHigh {high}, MemoryMax {most}"
+        online = "" if verdict.online.why else f", {verdict.online.state} at its forge"
+        yield f"{settings.unit}: {state}{online}, MemoryHigh {high}, MemoryMax {most}"
     yield from verdict.remarks

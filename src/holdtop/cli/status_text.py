@@ -195,7 +195,9 @@ def _runner(runner: Runner) -> str:
     said = ", ".join(f"{name} {bytes_text(size, 'not set')}" for name, size in limits)
     restarts = counted(runner.restarts or 0, "restart", "restarts")
     guarded = "guarded" if runner.guarded else "not guarded"
-    return f"{runner.active_state} ({runner.sub_state}){since}, {restarts}, {guarded}, {said}"
+    why = runner.registration_why
+    online = f"{runner.registration} at its forge" if why is None else f"at its forge unknown: {why}"
+    return f"{runner.active_state} ({runner.sub_state}){since}, {restarts}, {guarded}, {said}, {online}"
 
 
 def _wait(ticket: Ticket, snapshot: Snapshot) -> str:

@@ -1,10 +1,11 @@
-"""The steps of a change to the box."""
+"""What the verbs of the host share: the steps of a change to the box, and what a forge says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from holdtop.lean import dataclass
+from holdtop.model.values import Registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,11 @@ def carry_out(steps: list[Step], say: Callable[[str], None]) -> None:
     for step in steps:
         step.act()
         say(step.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """What is known of a runner's registration at its forge. ``why``: it is ``unknown``."""
+
+    state: Registered = "unknown"
+    why: str | None = "no token for the forge is configured"

@@ -16,6 +16,8 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 ResourceState = Literal["free", "held", "ghost", "ending", "unknown"]
 TicketState = Literal["waiting", "running", "paused", "ending"]
 Pool = Literal["gtt", "vram"]
+#: At a forge.
+Registered = Literal["online", "offline", "unknown"]
 FoundBy = Literal["cgroup", "descent", "session", "marker", "record", "device"]
 
 READING_NAMES = (
@@ -320,7 +322,8 @@ class Runner:
     oom_policy: str | None
     restart: str | None
     kill_mode: str | None
-    registration: Literal["online", "offline", "unknown"]
+    #: Whether its forge has it online.
+    registration: Registered
     problems: tuple[str, ...]
     #: ``system``, or the account whose own manager it is of.
     manager: str = "system"
@@ -332,6 +335,8 @@ class Runner:
     #: Whether it takes jobs, and whether all is in force that keeps it alive; ``None``: could not look.
     up: bool | None = None
     guarded: bool | None = None
+    #: Why its registration is not known; ``None``: it is.
+    registration_why: str | None = None
     #: Why it could not be looked at; ``None``: it was.
     why: str | None = None
     #: What ``problems`` says in words.

@@ -144,12 +144,15 @@ def _of_runners(snapshot: Snapshot) -> Iterator[Metric]:
     """Of those that were looked at."""
     up = GaugeMetricFamily("holdtop_runner_up", "1 for a CI runner that takes jobs", labels=["unit"])
     guarded = GaugeMetricFamily("holdtop_runner_guarded", "1 for one that survives its jobs", labels=["unit"])
+    online = GaugeMetricFamily("holdtop_runner_online", "1 for one that its forge has online", labels=["unit"])
     restarts = CounterMetricFamily("holdtop_runner_restarts", "By its manager since it was started", labels=["unit"])
     for runner in snapshot.runners if snapshot.runners_why is None else ():
-        for family, value in ((up, runner.up), (guarded, runner.guarded), (restarts, runner.restarts)):
+        registered = None if runner.registration == "unknown" else runner.registration == "online"
+        seen = ((up, runner.up), (guarded, runner.guarded), (online, registered), (restarts, runner.restarts))
+        for family, value in seen:
             if value is not None:
                 family.add_metric([runner.unit], value)
-    yield from (up, guarded, restarts)
+    yield from (up, guarded, online, restarts)
 
 
 def _flags(snapshot: Snapshot) -> GaugeMetricFamily:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from holdtop import config
 from holdtop.errors import HoldtopError
 from holdtop.host.doctor.findings import Case, Fact, Finding, Said, Unlooked
 from holdtop.host.runner import directives, lingering, verify, watched
 from holdtop.host.runner.watched import Found
+from holdtop.host.values import Online
 
 _DIES = "its first quick end or killed job may be its last, and jobs queue behind it that nobody hears of"
 
@@ -21,17 +23,27 @@ def runners(case: Case) -> Iterator[Said]:
     found = list(watched.installed())
     if not found:
         yield Fact("no-runner", "no CI runner of holdtop's is installed")
+    registered = _at_forges([one.settings.name for one in found])
     for one in found:
-        yield from _ours(one)
+        yield from _ours(one, registered.get(one.settings.name, Online()))
     if names := watched.vendors():
         yield from _vendors(names)
 
 
-def _ours(one: Found) -> Iterator[Said]:
+def _at_forges(names: list[str]) -> Mapping[str, Online]:
+    """For no longer than a moment: a forge that hangs takes nothing else with it."""
+    if not (forges := config.load().forges):
+        return {}
+    from holdtop.host.runner.forge import Forges  # TLS, for boxes with a token alone
+
+    return Forges(forges).newest(names)
+
+
+def _ours(one: Found, online: Online) -> Iterator[Said]:
     if one.said is None:
         yield Unlooked("runner", one.settings.unit, one.why)
         return
-    verdict = verify.at_once(one.settings, one.said)
+    verdict = verify.at_once(one.settings, one.said, online)
     yield from verdict.findings
     if one.manager != "system" and (logout := lingering.finding(one.settings.user)):
         yield logout

@@ -53,6 +53,10 @@ def loop(settings: Settings, what: str) -> Finding:
     return _finding(settings, "crash-loop", what, "each job it takes is lost", log(settings))
 
 
+def offline(settings: Settings) -> Finding:
+    return _finding(settings, "offline", "its forge has it offline", "no job reaches it", log(settings))
+
+
 def install(settings: Settings, said: Properties | None = None) -> str:
     """The command that puts the unit back in its form; with its drop-ins it is not done."""
     sudo = ("sudo",) if settings.system else ()

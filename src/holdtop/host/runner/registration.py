@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from holdtop.errors import HoldtopError, RefusedError
 from holdtop.host.accounts import Account, account
-from holdtop.host.runner import quoting
+from holdtop.host.runner import quoting, secret
 from holdtop.host.runner.settings import Settings
 from holdtop.host.values import Step
 
@@ -22,7 +21,6 @@ MARK = ".runner"
 TOKEN_VARIABLE = "ACTIONS_RUNNER_INPUT_TOKEN"
 #: For the whole conversation with the forge, in seconds.
 TIMEOUT = 300
-LONGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def steps(settings: Settings, wanted: Registration | None) -> Iterator[Step]:
         return
     registered = os.path.lexists(os.path.join(settings.directory, MARK))
     if os.path.lexists(wanted.token_file):
-        token(wanted.token_file)
+        secret.read(wanted.token_file)
         text = f"register at {wanted.url} by {wanted.token_file}, and delete that"
         if registered:
             text = f"delete {wanted.token_file}: the runner is registered already"
@@ -52,38 +50,20 @@ def steps(settings: Settings, wanted: Registration | None) -> Iterator[Step]:
         raise RefusedError(f"{wanted.token_file} is not there, and the runner is not registered: a new token is needed")
 
 
-def token(path: str) -> str:
-    """Raises ``RefusedError`` unless it is its owner's alone, and one word."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise RefusedError(f"{path}: {error.strerror}") from error
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise RefusedError(f"{path} is no regular file of one name")
-        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (0, os.geteuid()):
-            raise RefusedError(f"{path} may be read by others: chmod 0600 {path}, and have the token renewed")
-        said = file.read(LONGEST_TOKEN + 1).decode("ascii", "replace").strip()
-    if not said or len(said) > LONGEST_TOKEN or not said.isprintable() or " " in said:
-        raise RefusedError(f"{path} is no token: one word on one line")
-    return said
-
-
 def _use(settings: Settings, wanted: Registration, registered: bool) -> None:
     """Deleted whatever comes of it: it was in other hands."""
-    secret = token(wanted.token_file)
+    word = secret.read(wanted.token_file)
     try:
         if not registered:
-            _configure(settings, wanted, secret)
+            _configure(settings, wanted, word)
     finally:
         os.unlink(wanted.token_file)
 
 
-def _configure(settings: Settings, wanted: Registration, secret: str) -> None:
+def _configure(settings: Settings, wanted: Registration, word: str) -> None:
     owner = account(settings.user)
     command = ["./config.sh", "--unattended", "--url", wanted.url, "--name", settings.name, "--replace"]
-    environment = {"PATH": settings.path, "HOME": settings.home, "USER": settings.user, TOKEN_VARIABLE: secret}
+    environment = {"PATH": settings.path, "HOME": settings.home, "USER": settings.user, TOKEN_VARIABLE: word}
     try:
         done = subprocess.run(
             command + (["--labels", wanted.labels] if wanted.labels else []),
@@ -100,7 +80,7 @@ def _configure(settings: Settings, wanted: Registration, secret: str) -> None:
         said = f"{TIMEOUT} s were not enough" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
         raise HoldtopError(f"config.sh did not register the runner: {said}; the token is deleted") from None
     if done.returncode:
-        said = done.stdout.decode("utf-8", "replace").replace(secret, "(the token)").split("\n")
+        said = done.stdout.decode("utf-8", "replace").replace(word, "(the token)").split("\n")
         last = next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
         raise HoldtopError(f"config.sh ended with {done.returncode}: {last}; the token is deleted")
 

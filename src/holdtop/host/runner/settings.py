@@ -17,6 +17,8 @@ PREFIX = "holdtop-runner-"
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 #: Variables that the unit sets by itself.
 _OWN = {"PATH", "HOME", "USER", "ONEBIT_HOLD_DIR", "LD_PRELOAD"}
+#: Below ``/``: no home can be made there.
+_KERNELS = ("proc", "sys", "dev")
 #: How those end that would send a job to a queue of its own (``GPU_QUEUE_DIR``, ``GPU_TOKEN_FILE``).
 _ELSEWHERE = ("_QUEUE_DIR", "_TOKEN_FILE")
 
@@ -142,3 +144,5 @@ def _check_own(user: str, home: str, said: str) -> None:
         raise UsageError(f"{said} {user}: unreviewed jobs need an account of their own")
     if home in ("/", "/root", "/home"):
         raise UsageError(f"--home {home}: a runner needs a directory of its own")
+    if home.split("/")[1] in _KERNELS:
+        raise UsageError(f"--home {home}: the kernel's own directories keep no files")

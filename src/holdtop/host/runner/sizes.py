@@ -57,7 +57,8 @@ def parse(text: str) -> Size:
         raise UsageError(f"{text!r} is no size, there are no parts of a byte: {ACCEPTED}")
     size = int(number * 1024 ** _UNITS[unit])
     if not LEAST_BYTES <= size < INFINITY:
-        raise UsageError(f"{text!r} is {size} bytes, too {'few' if size < INFINITY else 'many'}: {ACCEPTED}")
+        wrong = "too many" if size >= INFINITY else f"and 1 MiB ({LEAST_BYTES}) is the least"
+        raise UsageError(f"{text!r} is {size} bytes, {wrong}: {ACCEPTED}")
     return Size(text, size)
 
 

@@ -15,6 +15,7 @@ from holdtop.host.runner.bus import Manager
 from holdtop.host.runner.child import ask_as
 from holdtop.host.runner.settings import Settings
 from holdtop.host.said import Finding
+from holdtop.host.values import Online
 from holdtop.payload.cgroup import Cgroup
 
 POLL_SECONDS = 0.5
@@ -31,36 +32,45 @@ class Verdict:
     remarks: tuple[str, ...]
     #: As the manager says them (``Manager.properties``).
     properties: Mapping[str, Any]
+    #: What its forge says of it, ``unknown`` where nobody asked.
+    online: Online
 
     @property
     def status(self) -> int:
         return 1 if self.findings else UnseenError.status if self.unlooked else 0
 
 
-def verify(settings: Settings, manager: Manager, say: Callable[[str], None]) -> Verdict:
+def verify(
+    settings: Settings, manager: Manager, say: Callable[[str], None], asked: Callable[[], Online] = Online
+) -> Verdict:
     """Takes as long as it needs to tell a unit that is up from one in a loop: at most ``RestartSec`` and a little.
 
+    ``asked`` is what the forge says, after that: a listener that has just begun is not online yet.
     Raises ``UnseenError`` when the manager does not answer.
     """
     said = manager.properties(settings.unit)
     found = list(directives.findings(settings, said))
     if said["LoadState"] == "loaded":
         found += _loop(settings, manager, said, say)
-    return _verdict(settings, said, found, manager.properties(settings.unit))
+    return _verdict(settings, said, found, manager.properties(settings.unit), asked())
 
 
-def at_once(settings: Settings, said: Mapping[str, Any]) -> Verdict:
+def at_once(settings: Settings, said: Mapping[str, Any], online: Online) -> Verdict:
     """The same by one look at the unit's properties, which waits for no loop to show itself."""
-    return _verdict(settings, said, list(directives.seen(settings, said)), said)
+    return _verdict(settings, said, list(directives.seen(settings, said)), said, online)
 
 
-def _verdict(settings: Settings, said: Mapping[str, Any], found: list[Finding], last: Mapping[str, Any]) -> Verdict:
+def _verdict(
+    settings: Settings, said: Mapping[str, Any], found: list[Finding], last: Mapping[str, Any], online: Online
+) -> Verdict:
+    if online.state == "offline":
+        found.append(directives.offline(settings))
     unlooked: list[str] = []
     try:
         found += _account(settings, said)
     except HoldtopError as error:
         unlooked.append(str(error))
-    return Verdict(tuple(found), tuple(unlooked), tuple(_remarks(settings, said)), last)
+    return Verdict(tuple(found), tuple(unlooked), tuple(_remarks(settings, said, online)), last, online)
 
 
 def _loop(settings: Settings, manager: Manager, said: Mapping[str, Any], say: Callable[[str], None]) -> list[Finding]:
@@ -120,8 +130,8 @@ def _groups(settings: Settings, pid: int, gid: int) -> list[Finding]:
     return [Finding("old-groups", what, "its jobs may not queue", remedy, settings.unit)]
 
 
-def _remarks(settings: Settings, said: Mapping[str, Any]) -> list[str]:
-    found = ["whether the forge sees the runner online is not known here: only its own page tells"]
+def _remarks(settings: Settings, said: Mapping[str, Any], online: Online) -> list[str]:
+    found = [f"whether the forge sees the runner online is not known here: {online.why}"] if online.why else []
     group = said.get("ControlGroup") or ""
     if said["LoadState"] == "loaded" and not enforced(group):
         found.append("MemoryMax and MemoryHigh are named but not enforced: there is no memory controller for the unit")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from holdtop.errors import HoldtopError, UsageError
 from holdtop.host.runner import directives, sizes
 from holdtop.host.runner.recall import plain, recall
 from holdtop.host.runner.settings import PREFIX, Settings
+from holdtop.host.values import Online
 from holdtop.model.flags_setup import DOWN
 from holdtop.model.raw import Runners
 from holdtop.model.values import Runner
@@ -52,9 +53,14 @@ class Found:
     why: str = ""
 
 
-def look() -> Runners:
-    """Every runner of ours, as far as this account can see. Blocks for as long as a manager does."""
-    return Runners(tuple(_runner(one) for one in installed()), None)
+def look(online: Callable[[list[str]], Mapping[str, Online]] | None = None) -> Runners:
+    """Every runner of ours, as far as this account can see. Blocks for as long as a manager does.
+
+    ``online``: what their forges say of them, by name.
+    """
+    found = list(installed())
+    registered = online([one.settings.name for one in found]) if online and found else {}
+    return Runners(tuple(_runner(one, registered.get(one.settings.name, Online())) for one in found), None)
 
 
 def installed() -> Iterator[Found]:
@@ -124,7 +130,7 @@ def _unseen(manager: str, own: tuple[str, str] | None, names: list[str], why: st
     yield from (Found(plain(name, own), manager, why=why) for name in names)
 
 
-def _runner(one: Found) -> Runner:
+def _runner(one: Found, online: Online) -> Runner:
     said = one.said or {}
     loaded = said if said.get("LoadState") == "loaded" else {}
     found = tuple(directives.seen(one.settings, one.said)) if one.said else ()
@@ -137,7 +143,7 @@ def _runner(one: Found) -> Runner:
         oom_policy=loaded.get("OOMPolicy"),
         restart=loaded.get("Restart"),
         kill_mode=loaded.get("KillMode"),
-        registration="unknown",  # only the forge itself knows
+        registration=online.state,
         problems=tuple(f"{finding.what}: {finding.why}" for finding in found),
         manager=one.manager,
         since=_stamp(said.get("StateChangeTimestamp", 0)),
@@ -145,6 +151,7 @@ def _runner(one: Found) -> Runner:
         memory_max_bytes=sizes.limit(loaded.get("MemoryMax")),
         up=None if one.said is None else not any(finding.kind in DOWN for finding in found),
         guarded=None if not loaded else all(finding.kind in DOWN for finding in found),
+        registration_why=online.why,
         why=one.why or None,
         findings=found,
     )
