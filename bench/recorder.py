@@ -60,6 +60,13 @@ def looks(state_dir: str, seconds: int, each: Callable[[Snapshot], None]) -> lis
     return seen[:seconds]
 
 
+def demo_looks(seconds: int) -> list[Snapshot]:
+    """A look a second at a busy demo box."""
+    with sandbox() as box:
+        os.environ.update(box.told["environ"])
+        return looks(box.told["state_dir"], seconds, lambda _: None)
+
+
 def cost(work: Callable[[], object]) -> float:
     """Milliseconds of this thread's CPU."""
     began = time.thread_time()
