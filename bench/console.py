@@ -9,9 +9,7 @@ are not installed. Figures of one run belong together: no other run's are compar
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import platform
 import select
 import shutil
 import sys
@@ -21,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import made
 from bench.lanes import summary
 from bench.scan import sleepers
 from tests.console.terminals import Terminal, terminal
 
-RESULTS = Path(__file__).parent / "results"
 #: Seconds until a program's first looks are over.
 SETTLE = 8.0
 ROUNDS, KEYS = 10, 100
@@ -37,8 +35,7 @@ DOWN = b"\x1b[B"
 PAGE = """\
 # The console
 
-Made by `make bench` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
-{load[1]:.1f} after: {processes} processes beside the box's own, a look a second, a terminal of 120x40.
+{made}: {processes} processes beside the box's own, a look a second, a terminal of 120x40.
 More: [bench/README.md](../README.md#the-console).
 
 | monitor, over {seconds:.0f} s | of a core | CPU a minute | resident | CPU, ratio |
@@ -153,10 +150,7 @@ def main(words: Sequence[str]) -> dict[str, Any]:
         with contextlib.chdir(Path(__file__).parents[1]):
             figures = {"monitors": monitors, "first_picture_ms": first_pictures(home), "key_ms": keys()}
     return {
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "load": [before, os.getloadavg()[0]],
+        **made.head("make bench", before),
         "processes": count,
         "seconds": seconds,
         **figures,
@@ -164,8 +158,5 @@ def main(words: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    made = main(sys.argv[1:])
-    page = PAGE.format(**made) + "".join(rows(made))
-    (RESULTS / "console.json").write_text(json.dumps(made, indent=1) + "\n")
-    (RESULTS / "console.md").write_text(page)
-    print(page)
+    found = main(sys.argv[1:])
+    made.keep("console", found, PAGE.format(made=made.line(found), **found) + "".join(rows(found)))

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -15,11 +14,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-MODEL = ROOT / "docs/protocol/hold.pml"
-RESULTS = ROOT / "bench/results/model.md"
+from bench import made
+
+MODEL = made.ROOT / "docs/protocol/hold.pml"
+RESULTS = made.RESULTS / "model.md"
 #: Deeper than any run: a search that comes to it is not complete and counts as failed.
 DEEPEST = 100_000
 #: What a company may ask for, and does not unless it says so.
@@ -132,7 +131,7 @@ def _read(text: str) -> Verdict:
 def _page() -> Iterator[str]:
     spin = _run(".", "spin", "-V").strip()
     yield "# The protocol's model\n"
-    yield f"Made by `make model` with {spin}, on {os.cpu_count()} processors, Linux {platform.release().split('-')[0]}."
+    yield f"{made.line(made.head('make model', os.getloadavg()[0]))},\nwith {spin}."
     yield "What the columns mean: [docs/protocol](../../docs/protocol/README.md).\n"
     yield "| company | lanes | states | depth | MiB | seconds | broken |\n|---|---|---|---|---|---|---|"
     for name, company in COMPANIES.items():

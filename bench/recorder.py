@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from bench import made
 from bench.lanes import summary
 
 from holdtop.demo.sandbox import sandbox
@@ -29,13 +29,11 @@ from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
 from holdtop.sampler import Sampler
 
-RESULTS = Path(__file__).parent / "results"
 DAY = 86_400
 PAGE = """\
 # The flight recorder
 
-Made by `make recorder` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
-{load[1]:.1f} after: a demo box of {processes} shown processes, {seconds} looks, a look a second.
+{made}: a demo box of {processes} shown processes, {seconds} looks, a look a second.
 More: [bench/README.md](../README.md#the-recorder).
 
 | what | measured | bound |
@@ -60,6 +58,13 @@ def looks(state_dir: str, seconds: int, each: Callable[[Snapshot], None]) -> lis
             done += 1
     sampler.stop()
     return seen[:seconds]
+
+
+def demo_looks(seconds: int) -> list[Snapshot]:
+    """A look a second at a busy demo box."""
+    with sandbox() as box:
+        os.environ.update(box.told["environ"])
+        return looks(box.told["state_dir"], seconds, lambda _: None)
 
 
 def cost(work: Callable[[], object]) -> float:
@@ -124,10 +129,7 @@ def main(words: Sequence[str]) -> dict[str, Any]:
         figures = day(Path(directory), seen)
     holders = [one.holder.payload for one in seen[-1].resources if one.holder and one.holder.payload]
     return {
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "load": [before, os.getloadavg()[0]],
+        **made.head("make recorder", before),
         "processes": sum(len(payload.processes) for payload in holders) + len(seen[-1].leftovers),
         "seconds": seconds,
         **times,
@@ -138,7 +140,5 @@ def main(words: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    made = main(sys.argv[1:])
-    (RESULTS / "recorder.json").write_text(json.dumps(made, indent=1) + "\n")
-    (RESULTS / "recorder.md").write_text(PAGE.format(**made))
-    print(PAGE.format(**made))
+    found = main(sys.argv[1:])
+    made.keep("recorder", found, PAGE.format(made=made.line(found), **found))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import made
 from bench.console import watched
 from bench.handover import gaps
 from bench.lanes import HOLDTOP, arena, compiled
@@ -33,7 +33,6 @@ from holdtop.sampler import Sampler
 from holdtop.sources import processes, users
 from holdtop.sources.roots import Roots
 
-HERE = Path(__file__).parent
 TICKETS = (10, 100, 1000, 10_000)
 PROCESSES = (10, 100, 1000, 5000)
 GPU_USERS = 200
@@ -55,8 +54,7 @@ NAMES = {
 HEAD = """\
 # Scale
 
-Made by `make scale` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
-{load[1]:.1f} after. Medians of {rounds} rounds in which all sizes take turns. What bounds each figure:
+{made}. Medians of {rounds} rounds in which all sizes take turns. What bounds each figure:
 [docs/scale.md](../../docs/scale.md).
 """
 
@@ -169,7 +167,7 @@ def with_huge_log() -> dict[str, float]:
 
 
 def page(result: Mapping[str, Any]) -> Iterator[str]:
-    yield HEAD.format(**result, rounds=ROUNDS)
+    yield HEAD.format(made=made.line(result), rounds=ROUNDS)
     yield _head("by waiting tickets", TICKETS)
     for name, said in {**NAMES, "floor": "reading the tickets in C: `find … -exec cat`"}.items():
         yield _row(said, result["tickets"][name])
@@ -208,19 +206,11 @@ def picture(result: Mapping[str, Any]) -> str:
 def main(words: Sequence[str]) -> dict[str, Any]:
     load = os.getloadavg()[0]
     result = {"tickets": by_tickets(), "processes": by_processes(), "log_ms": with_huge_log()}
-    head = {
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "load": [load, os.getloadavg()[0]],
-    }
     before = {"before": json.loads(Path(words[0]).read_text())["tickets"]} if words else {}
-    return {**head, **result, **before}
+    return {**made.head("make scale", load), **result, **before}
 
 
 if __name__ == "__main__":
-    made = main(sys.argv[1:])
-    (HERE / "results/scale.json").write_text(json.dumps(made, indent=1) + "\n")
-    (HERE / "results/scale.md").write_text("".join(page(made)))
-    (HERE.parent / "docs/pictures/scale.svg").write_text(picture(made))
-    print("".join(page(made)))
+    found = main(sys.argv[1:])
+    (made.ROOT / "docs/pictures/scale.svg").write_text(picture(found))
+    made.keep("scale", found, "".join(page(found)))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import made
 from bench.lanes import compiled, summary
 from tests.reading.machines import fdinfo, laid, shown
 
@@ -30,7 +30,6 @@ from holdtop.sampler import Sampler
 from holdtop.sources import processes, users
 from holdtop.sources.roots import Roots
 
-RESULTS = Path(__file__).parent / "results"
 USERS = 20
 ROUNDS = 15
 #: The same question in C: a directory's names, and a readlink for each that is compared with a pattern.
@@ -42,8 +41,7 @@ REFRESH, DEVICES, SETTLE, WATCHED = 1.0, 5.0, 6.0, 30.0
 PAGE = """\
 # The scan for device users
 
-Made by `make scan` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
-{load[1]:.1f} after: {processes} processes with {descriptors} descriptors each beside the box's own, {users} of them
+{made}: {processes} processes with {descriptors} descriptors each beside the box's own, {users} of them
 users of a GPU; {unreadable} could not be looked into. Medians of {rounds} rounds by turns.
 More: [bench/README.md](../README.md#the-scan).
 
@@ -136,10 +134,7 @@ def main(words: Sequence[str]) -> dict[str, Any]:
         command = laid(Path(directory), sys.executable, "-m", "bench.scan", "inside", directory)
         figures = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     return {
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "load": [before, os.getloadavg()[0]],
+        **made.head("make scan", before),
         "processes": count,
         "descriptors": descriptors,
         "rounds": ROUNDS,
@@ -151,8 +146,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["inside"]:
         print(json.dumps(inside(Path(sys.argv[2]))))
     else:
-        made = main(sys.argv[1:])
-        page = PAGE.format(**made) + "".join(rows(made))
-        (RESULTS / "scan.json").write_text(json.dumps(made, indent=1) + "\n")
-        (RESULTS / "scan.md").write_text(page)
-        print(page)
+        found = main(sys.argv[1:])
+        made.keep("scan", found, PAGE.format(made=made.line(found), **found) + "".join(rows(found)))

@@ -6,22 +6,17 @@ Needs a writable cgroup v2, a C compiler and flock(1).
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from bench import handover, killphase, startup, waiters
+from bench import handover, killphase, made, startup, waiters
 
-RESULTS = Path(__file__).parent / "results"
 HEAD = """\
 # Speed
 
-Made by `make bench` on Linux {kernel}, Python {python}, {processors} processors; load {load[0]:.1f} before and
-{load[1]:.1f} after. Ratios are of medians that were taken by turns in this run. What bounds each figure:
+{made}. Ratios are of medians that were taken by turns in this run. What bounds each figure:
 [bench/README.md](../README.md#speed).
 
 | what | holdtop | beside it | ratio | target |
@@ -30,7 +25,7 @@ Made by `make bench` on Linux {kernel}, Python {python}, {processors} processors
 
 
 def page(result: Mapping[str, Any]) -> str:
-    return HEAD.format(**result) + "".join(f"| {' | '.join(row)} |\n" for row in rows(result))
+    return HEAD.format(made=made.line(result)) + "".join(f"| {' | '.join(row)} |\n" for row in rows(result))
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -80,15 +75,10 @@ def main(words: Sequence[str]) -> None:
         "handover": handover.main(words),
     }
     result = {
-        "python": platform.python_version(),
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
-        "load": [before, os.getloadavg()[0]],
+        **made.head("make bench", before),
         **figures,
     }
-    (RESULTS / "speed.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "speed.md").write_text(page(result))
-    print(page(result))
+    made.keep("speed", result, page(result))
 
 
 if __name__ == "__main__":

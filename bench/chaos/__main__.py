@@ -8,10 +8,8 @@ counted. Needs a C compiler.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -23,13 +21,13 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from bench import made
 from bench.chaos import lanes
 from bench.chaos.arena import Arena
 from bench.chaos.checker import COUNTS, Verdict
 from bench.chaos.page import page
 from bench.chaos.plan import episode
 
-RESULTS = Path(__file__).parents[1] / "results"
 PROGRESS_EVERY = 100
 #: Where the programs lie, and the arenas.
 TOP = "CHAOS_TOP"
@@ -66,7 +64,7 @@ def play(top: str, seeds: range, arenas: int) -> Iterator[tuple[int, Verdict]]:
 
 
 def measure(top: str, seeds: range, arenas: int) -> dict[str, Any]:
-    began = time.monotonic()
+    began, load = time.monotonic(), os.getloadavg()[0]
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
     faults = []
     happened: Counter[str] = Counter()
@@ -84,8 +82,7 @@ def measure(top: str, seeds: range, arenas: int) -> dict[str, Any]:
             print(f"{done}/{len(seeds)}  {time.monotonic() - began:.0f} s  {told}", flush=True)
     plans = [episode(seed) for seed in seeds]
     return {
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
+        **made.head("make chaos", load),
         "seed": seeds.start,
         "episodes": len(seeds),
         "arenas": arenas,
@@ -114,7 +111,7 @@ def main() -> int:
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1, help="the first episode's; each next one has the next number")
     parser.add_argument("--arenas", type=int, default=8, help="episodes at a time")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the page and the figures are written")
+    parser.add_argument("--results", type=Path, default=made.RESULTS, help="where the page and the figures are written")
     args = parser.parse_args()
     top = os.environ.get(TOP)
     if top is None:
@@ -122,9 +119,7 @@ def main() -> int:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.default_int_handler)  # what is being played is played to its end, and cleaned up
     result = measure(top, range(args.seed, args.seed + args.episodes), args.arenas)
-    args.results.mkdir(exist_ok=True)
-    (args.results / "chaos.json").write_text(json.dumps(result, indent=1) + "\n")
-    (args.results / "chaos.md").write_text(page(result))
+    made.keep("chaos", result, page(result), args.results)
     return 1 if result["faults"] else 0
 
 

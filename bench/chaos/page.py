@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bench import made
+
 HEAD = """\
 # Chaos
 
-Made by `make chaos` on Linux {kernel}, {processors} processors: {episodes} episodes with seeds {seed} to {last},
+{made}: {episodes} episodes with seeds {seed} to {last},
 {lanes} lanes, {arenas} episodes at a time, in {seconds} s. `python -m bench.chaos --episodes 1 --seed N` plays
 episode N again. How it is done and judged: [../README.md](../README.md#chaos).
 """
@@ -19,7 +21,7 @@ def page(result: Mapping[str, Any]) -> str:
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
-    yield HEAD.format(**result, last=result["seed"] + result["episodes"] - 1)
+    yield HEAD.format(made=made.line(result), **result, last=result["seed"] + result["episodes"] - 1)
     yield f"| {' | '.join(result['counts'])} |"
     yield "|---" * len(result["counts"]) + "|"
     yield f"| {' | '.join(map(str, result['counts'].values()))} |"

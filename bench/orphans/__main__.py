@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import made
 from bench.orphans.page import page
 from bench.orphans.peers import PEERS
 from tests.hold.groups import group
@@ -29,7 +29,6 @@ from tests.hold.orphans import DAEMONS, KINDS, Outcome, Tree, build, play
 
 from holdtop.payload.cgroup import Cgroup
 
-RESULTS = Path(__file__).parents[1] / "results"
 #: From TERM to KILL under holdtop, in seconds: as ``timeout -k 3`` has it.
 GRACE = 3.0
 PACKAGES = ("task-spooler", "nq")
@@ -78,6 +77,7 @@ def present() -> list[str]:
 
 
 def measure(wait: float, workers: int) -> dict[str, Any]:
+    load = os.getloadavg()[0]
     peers = present()
     with tempfile.TemporaryDirectory(prefix="orphans-") as top, ThreadPoolExecutor(workers) as pool:
         Path(top).chmod(0o755)
@@ -92,8 +92,7 @@ def measure(wait: float, workers: int) -> dict[str, Any]:
             rows.append({**asdict(job), **asdict(outcome), "broken": fault})
             print(f"{len(rows)}/{len(todo)}  {job.tool}, {job.end}, {len(job.kinds)} kinds  {fault}", flush=True)
     return {
-        "kernel": platform.release().split("-")[0],
-        "processors": os.cpu_count(),
+        **made.head("make orphans", load),
         "wait_s": wait,
         "grace_s": GRACE,
         "skipped": [name for name in PEERS if name not in peers],
@@ -115,9 +114,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     result = measure(args.wait, args.workers)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "orphans.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "orphans.md").write_text(page(result))
+    made.keep("orphans", result, page(result))
     faults = [row for row in result["rows"] if row["broken"]]
     for row in faults:
         print(f"BROKEN: {row['tool']}, {row['end']}: {row['broken']}", file=sys.stderr)

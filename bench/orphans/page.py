@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bench import made
 from tests.hold.orphans import DAEMONS, KINDS
 
 #: In words, for the head of the page.
@@ -22,7 +23,7 @@ WORDS = {
 HEAD = """\
 # What outlives its job
 
-Made by `make orphans` on Linux {kernel}, {processors} processors. Each line is one run; **S** lived {wait_s:g} s after
+{made}. Each line is one run; **S** lived {wait_s:g} s after
 the end. *Gone* is when the last one was seen, *slot* when the next job ran, in seconds after the end, with the number
 that lived then. holdtop ran with `--grace {grace_s:g}`. The last column is the slot of a second run, whose payload
 leaves only the two daemons. holdtop's operator verbs count from their own start; what `KILL both` left was ended by
@@ -43,7 +44,7 @@ def page(result: Mapping[str, Any]) -> str:
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
-    yield HEAD.format(**result)
+    yield HEAD.format(made=made.line(result), **result)
     yield from (f"- *{kind}*: {WORDS[kind]}" for kind in KINDS)
     yield from (f"- not here, and not installed: {name}" for name in result["skipped"])
     yield ""

@@ -34,7 +34,8 @@ def test_when_it_was_looked_for_users_comes_back_though_it_is_no_difference() ->
 def test_a_recording_of_format_1_opens_for_ever() -> None:
     """The file is never made anew: it stands for all that lie on people's disks."""
     assert [one.taken_at for one in read(GOLDEN)] == [one.taken_at for one in STORY]
-    assert read(GOLDEN)[2].flags == STORY[2].flags
+    found = [replace(flag, text="") for flag in read(GOLDEN)[2].flags]  # whose words were others then
+    assert found == [replace(flag, text="") for flag in STORY[2].flags]
     assert read(GOLDEN)[2].resources[0].holder == STORY[2].resources[0].holder
 
 

@@ -18,7 +18,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -34,8 +34,7 @@ _MAGIC, _RECORD = b"\x89HOLDTOP", b"\x89REC"
 _HEAD, _FRAME, _META = struct.Struct("<8sHII"), struct.Struct("<4sII"), struct.Struct("<BQqI")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One record as it lies in its segment; ``unpack`` opens its body."""
 
     kind: int
@@ -51,6 +50,8 @@ class Scan:
 
     head: Mapping[str, Any]
     frames: tuple[Frame, ...]
+    #: Where each begins.
+    places: tuple[int, ...]
     #: Where the first byte lies that is not good, or the end.
     good: int
     #: What is wrong from there on; ``None``: nothing.
@@ -71,13 +72,17 @@ def scan(data: bytes) -> Scan:
     """All whole records up to the first that is not. Raises ``RecordingError`` where already the head is none."""
     said, place = _read_head(data)
     frames: list[Frame] = []
+    places: list[int] = []
+    why = None
     while place < len(data):
-        found = _read_frame(data, place)
+        found = read_frame(data, place)
         if isinstance(found, str):
-            return Scan(said, tuple(frames), place, found)
+            why = found
+            break
+        places.append(place)
         one, place = found
         frames.append(one)
-    return Scan(said, tuple(frames), place, None)
+    return Scan(said, tuple(frames), tuple(places), place, why)
 
 
 def _read_head(data: bytes) -> tuple[Mapping[str, Any], int]:
@@ -102,7 +107,7 @@ def _head_crc(number: int, content: bytes) -> int:
     return zlib.crc32(content, number)
 
 
-def _read_frame(data: bytes, place: int) -> tuple[Frame, int] | str:
+def read_frame(data: bytes, place: int) -> tuple[Frame, int] | str:
     """The record there and where the next one begins, or what is wrong with it."""
     if len(data) - place < _FRAME.size:
         return "the record there is cut short"

@@ -77,7 +77,7 @@ class MemorySegments:
         return f"{self.path}, from look {int(name)}"
 
     def scan(self, name: str) -> Scan:
-        return Scan({}, self._copied[name], 0, None)
+        return Scan({}, self._copied[name], (), 0, None)
 
     def frame(self, name: str, place: int) -> Frame:
         return self._copied[name][place]

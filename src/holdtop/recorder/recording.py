@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from holdtop.errors import RecordingError, UsageError
 from holdtop.hold.files import Dir, Untrusted
@@ -31,8 +32,7 @@ MOST_SEGMENTS, MOST_BYTES = 1000, 256 << 20
 NEAR = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
+class Instant(NamedTuple):
     """One recorded look: where it lies in which segment, and where the whole one that it was packed against."""
 
     seq: int
@@ -63,7 +63,8 @@ class Segments:
         #: Older segments that are not read.
         self.left_out = 0
         self._one: bytes | None = None
-        self._opened: tuple[str, tuple[Frame, ...]] = ("", ())
+        #: Where each record begins, and the last one ends, by segment.
+        self._places: dict[str, array[int]] = {}
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -93,26 +94,27 @@ class Segments:
 
     def scan(self, name: str) -> frames.Scan:
         """Raises ``RecordingError`` where nothing of it can be read."""
-        try:
-            found = frames.scan(self._read(name) if self._one is None else self._one)
-        except (Untrusted, OSError) as error:
-            raise RecordingError(str(error)) from error
-        self._opened = (name, found.frames)
+        found = frames.scan(self._read(name, 0, frames.LARGEST_BODY))
+        self._places[name] = array("Q", (*found.places, found.good))
         return found
 
-    def _read(self, name: str) -> bytes:
-        """The directory is opened for each segment: nobody says when a recording is read no more."""
-        with Dir(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), self.path) as directory:
-            return read(directory, name)
+    def _read(self, name: str, begin: int, size: int) -> bytes:
+        """The directory is opened for each reading: nobody says when a recording is read no more."""
+        if self._one is not None:
+            return self._one[begin : begin + size]
+        try:
+            with Dir(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), self.path) as directory:
+                return read(directory, name, begin, size)
+        except (Untrusted, OSError) as error:
+            raise RecordingError(str(error)) from error
 
     def frame(self, name: str, place: int) -> Frame:
-        """Raises ``RecordingError`` for a segment that was dropped meanwhile."""
-        opened, found = self._opened
-        if opened != name or not found:
-            found = self.scan(name).frames
-        if place >= len(found):
+        """That record alone is read. Raises ``RecordingError`` for a segment that was dropped meanwhile."""
+        begin, end = self._places[name][place : place + 2]
+        found = frames.read_frame(self._read(name, begin, end - begin), 0)
+        if isinstance(found, str):
             raise RecordingError(f"{self.of(name)} is not what it was; open the recording again")
-        return found[place]
+        return found[0]
 
 
 class Source(Protocol):
@@ -149,7 +151,8 @@ class Recording:
             for look, side in self._read(name):
                 if look.seq not in found or name.startswith(FINE.name):  # neighbours lie in one segment there
                     found[look.seq] = look
-                sides.setdefault(look.seq, []).append(side)
+                if side:
+                    sides.setdefault(look.seq, []).append(side)
         self.instants = tuple(found[seq] for seq in sorted(found))
         self._seqs = [look.seq for look in self.instants]
         #: By time: clocks are set back, too.

@@ -58,11 +58,12 @@ def _parts(name: str) -> tuple[str, int]:
     return form[1], int(form[2])
 
 
-def read(directory: Dir, name: str) -> bytes:
-    """A segment's bytes. Raises as ``Dir.open`` does."""
+def read(directory: Dir, name: str, begin: int = 0, size: int = frames.LARGEST_BODY) -> bytes:
+    """A segment's bytes, as many as there are. Raises as ``Dir.open`` does."""
     fd = directory.open(name)
     with open(fd, "rb") as file:
-        return file.read(frames.LARGEST_BODY)
+        file.seek(begin)
+        return file.read(size)
 
 
 class Ring:

@@ -126,14 +126,15 @@ class Player:
             return
         since, at_ms = self._begun
         now_ms = at_ms + 1000 * self.speed * (time.monotonic() - since)
-        times = [look.at_ms for look in self._tape.instants[self.position :]]
-        passed = 0
-        while passed + 1 < len(times) and times[passed] <= times[passed + 1] <= now_ms:
-            passed += 1
-        if passed == 0 and len(times) > 1 and not 0 <= (times[1] - now_ms) / 1000 / self.speed <= LONGEST_GAP:
-            self.position += 1
-            self._begun = self._now()
-        else:
-            self.position += passed
-        if self.position == self.last:
+        instants, position = self._tape.instants, self.position
+        while position < self.last and instants[position].at_ms <= instants[position + 1].at_ms <= now_ms:
+            position += 1
+        if position == self.position < self.last:
+            wait = (instants[position + 1].at_ms - now_ms) / 1000 / self.speed
+            if not 0 <= wait <= LONGEST_GAP:  # below 0: the clock was set back there
+                self.position += 1
+                self._begun = self._now()
+                return
+        self.position = position
+        if position == self.last:
             self._begun = None
