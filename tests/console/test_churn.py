@@ -79,6 +79,7 @@ def test_a_page_that_was_closed_leaves_nothing_behind(on_screen: OnScreen) -> No
         for _ in range(3):
             for _ in range(4):
                 await pilot.press("question_mark", "escape")
+            await pilot.pause(0.1)
             gc.collect()
             alive.append(sum(isinstance(one, StylesCache) for one in gc.get_objects()))
 

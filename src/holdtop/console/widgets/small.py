@@ -45,7 +45,7 @@ class FooterPanel(Panel):
         self.look_again()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(NOTE_FOR, self._forget)
+        self._timer = self.set_timer(NOTE_FOR, self._forget) if note else None
 
     def _forget(self) -> None:
         self._note = ""
