@@ -77,7 +77,7 @@ def test_a_page_that_was_closed_leaves_nothing_behind(on_screen: OnScreen) -> No
 
     async def script(pilot: Pilot[None]) -> None:
         for _ in range(3):
-            for _ in range(4):
+            for _ in range(2):
                 await pilot.press("question_mark", "escape")
             await pilot.pause(0.1)
             gc.collect()
