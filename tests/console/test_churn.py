@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import threading
@@ -10,7 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from textual._styles_cache import StylesCache
+from textual.pilot import Pilot
 
+from tests.console.boxes import BUSY
+from tests.console.conftest import OnScreen
+from tests.console.fakes import console
 from tests.console.terminals import ENTER_SCREEN, Terminal, terminal
 
 MIB = 1024**2
@@ -63,6 +69,22 @@ def pressed_for(opened: Terminal, seconds: float) -> None:
         opened.type(KEYS[step % len(KEYS)])
         opened.read(0.5)
         opened.written = opened.written[-4096:]
+
+
+def test_a_page_that_was_closed_leaves_nothing_behind(on_screen: OnScreen) -> None:
+    """Textual's cache kept every widget with what it had drawn: 350 KiB for each look at the help."""
+    app, alive = console(BUSY), list[int]()
+
+    async def script(pilot: Pilot[None]) -> None:
+        for _ in range(3):
+            for _ in range(2):
+                await pilot.press("question_mark", "escape")
+            await pilot.pause(0.1)
+            gc.collect()
+            alive.append(sum(isinstance(one, StylesCache) for one in gc.get_objects()))
+
+    on_screen(app, (120, 40), script)
+    assert alive[2] <= alive[0] + 3, alive
 
 
 @pytest.mark.long

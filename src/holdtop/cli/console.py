@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from holdtop import config
-from holdtop.cli import looking, types
+from holdtop.cli import types
 from holdtop.console.terminal import why_not
 from holdtop.errors import UsageError
 
@@ -79,6 +79,7 @@ class _Operator:
 def _sampler(
     on_snapshot: Callable[[Snapshot], None], refresh: float, state_dir: str | None, resources: list[str] | None
 ) -> Feed:
+    from holdtop.cli.looking import setup
     from holdtop.sampler import Sampler
 
     return Sampler(
@@ -86,7 +87,7 @@ def _sampler(
         on_snapshot=on_snapshot,
         state_dir=state_dir,
         resources=resources,
-        setup=looking.setup(state_dir, config.load().forges),
+        setup=setup(state_dir, config.load().forges),
     )
 
 

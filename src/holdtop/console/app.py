@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from textual.app import SystemCommand
+from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -124,6 +125,11 @@ class Console(Travels):
         for key in self._setup.keys:
             if key.action != "palette" and (not key.pages or self.world.page in key.pages):
                 yield SystemCommand(key.title, key.hint, lambda call=key.call: self.call_later(self.run_action, call))
+
+    def pop_screen(self) -> AwaitComplete:
+        """Textual remembers a thousand widgets with all that they drew: an ``lru_cache`` has them in its keys."""
+        self.screen._styles_cache.get_inner_outer.cache_clear()
+        return super().pop_screen()
 
     def _dress(self) -> None:
         """Put the theme on: ours, and Textual's own widgets."""

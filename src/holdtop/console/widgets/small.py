@@ -36,8 +36,8 @@ class FooterPanel(Panel):
         self.say(self._note)
 
     def offer(self, keys: Sequence[tuple[str, str]]) -> None:
-        """The keys of another page."""
-        self._keys = keys
+        """The keys of another page, on which a note of the one before would mislead."""
+        self._keys, self._note = keys, ""
         self.look_again()
 
     def say(self, note: str) -> None:
@@ -45,7 +45,7 @@ class FooterPanel(Panel):
         self.look_again()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(NOTE_FOR, self._forget)
+        self._timer = self.set_timer(NOTE_FOR, self._forget) if note else None
 
     def _forget(self) -> None:
         self._note = ""
