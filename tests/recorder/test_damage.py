@@ -17,6 +17,7 @@ from holdtop.recorder import codec, frames, recording
 from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
 from holdtop.recorder.ring import Bounds, Ring
+from tests.console.boxes import QUIET
 from tests.recorder.scenes import STORY, at, read, record
 from tests.recorder.test_codec import GOLDEN
 
@@ -174,3 +175,99 @@ def test_a_recording_that_was_opened_keeps_no_descriptor(tmp_path: Path) -> None
     kept = [Recording(str(tmp_path / "recording")) for _ in range(5)]
     assert [one.snapshot(2) for one in kept]
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+#: Segments of twelve looks, four of them and the one that is written.
+FEW = Bounds("fine", 1.0, 144, 1 << 20)
+LONG = tuple(at(second, STORY[second % 2]) for second in range(50))
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("fine-*.rec"))
+
+
+def flipped(file: Path) -> bytes:
+    """A bit in the middle of the file."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("place", [0, 1, -1], ids=["first", "middle", "last"])
+def test_a_bit_flipped_in_a_segment_costs_no_look_behind_it(tmp_path: Path, place: int) -> None:
+    """The next recorder cut off all that came after the bit, and the damage could be seen no more."""
+    record(tmp_path, LONG, (FEW,))
+    file = segments(tmp_path)[place]
+    data = flipped(file)
+    damage = Recording(str(tmp_path)).damage
+    said: list[str] = []
+    record(tmp_path, [at(60, QUIET)], (FEW,), said)
+    assert (said, file.read_bytes()) == ([], data)
+    found = Recording(str(tmp_path))
+    assert found.damage == damage
+    assert len(damage) == 1
+    assert found.snapshot(len(found.instants) - 1).taken_at == at(60, QUIET).taken_at
+
+
+def test_a_length_that_was_flipped_is_no_torn_tail(tmp_path: Path) -> None:
+    record(tmp_path, STORY, (FEW,))
+    (file,) = segments(tmp_path)
+    data = bytearray(file.read_bytes())
+    data[data.index(frames._RECORD) + 6] ^= 0x80
+    file.write_bytes(data)
+    record(tmp_path, [at(60, QUIET)], (FEW,))
+    assert file.read_bytes() == bytes(data)
+    assert len(segments(tmp_path)) == 2
+
+
+def test_a_record_of_a_newer_holdtop_is_kept(tmp_path: Path) -> None:
+    record(tmp_path, STORY, (FEW,))
+    (file,) = segments(tmp_path)
+    newer = file.read_bytes() + frames.frame(frames.Frame(7, 6, 0, b"", b"what a later version knows"))
+    file.write_bytes(newer)
+    said: list[str] = []
+    record(tmp_path, [at(60, QUIET)], (FEW,), said)
+    assert (said, file.read_bytes()) == ([], newer)
+    assert "unknown kind" in Recording(str(tmp_path)).damage[0]
+
+
+def test_a_torn_tail_of_an_older_segment_stays(tmp_path: Path) -> None:
+    record(tmp_path, LONG, (FEW,))
+    file = segments(tmp_path)[1]
+    file.write_bytes(file.read_bytes()[:-3])
+    size = file.stat().st_size
+    record(tmp_path, [at(60, QUIET)], (FEW,))
+    assert file.stat().st_size == size
+
+
+def test_looks_that_are_missing_are_told(tmp_path: Path) -> None:
+    """A segment that lacks records at its end is whole by all its checksums."""
+    record(tmp_path, LONG, (FEW,))
+    assert Recording(str(tmp_path)).damage == ()
+    file = segments(tmp_path)[1]
+    found = frames.scan(file.read_bytes()).frames
+    file.write_bytes(file.read_bytes()[: -len(frames.frame(found[-1]))])
+    (said,) = Recording(str(tmp_path)).damage
+    lost, after = (recording.clock(at_ms) for at_ms in (found[-2].at_ms, found[-1].at_ms + 1000))
+    assert said == f"1 look is missing between {lost} and {after}"
+    file.unlink()
+    (said,) = Recording(str(tmp_path)).damage
+    assert said.startswith(f"{len(found)} looks are missing between ")
+    segments(tmp_path)[0].unlink()  # as when it is pruned
+    assert Recording(str(tmp_path)).damage == ()
+
+
+def test_a_look_that_the_other_ring_has_is_not_missing(tmp_path: Path) -> None:
+    coarse = Bounds("coarse", 1.0, 144, 1 << 20)
+    record(tmp_path, LONG, (FEW, coarse))
+    segments(tmp_path)[1].unlink()
+    found = Recording(str(tmp_path))
+    assert (found.damage, len(found.instants)) == ((), len(LONG))
+
+
+def test_looks_less_often_than_a_second_apart_leave_no_gap(tmp_path: Path) -> None:
+    record(tmp_path, (at(0.7 * number, STORY[number % 5]) for number in range(200)))
+    for file in tmp_path.glob("coarse-*"):
+        file.unlink()
+    assert Recording(str(tmp_path)).damage == ()

@@ -30,6 +30,7 @@ WHOLE, DELTA = 0, 1
 LARGEST_BODY = 64 * 1024 * 1024
 #: Between speed and size; measured in bench/recorder.py.
 LEVEL = 3
+_NONE, _SHORT = "no record begins there", "the record there is cut short"
 _MAGIC, _RECORD = b"\x89HOLDTOP", b"\x89REC"
 _HEAD, _FRAME, _META = struct.Struct("<8sHII"), struct.Struct("<4sII"), struct.Struct("<BQqI")
 
@@ -56,6 +57,8 @@ class Scan:
     good: int
     #: What is wrong from there on; ``None``: nothing.
     why: str | None
+    #: The bytes end within the record there, as a writer leaves them that was killed.
+    torn: bool = False
 
 
 def head(said: Mapping[str, object]) -> bytes:
@@ -82,7 +85,9 @@ def scan(data: bytes) -> Scan:
         places.append(place)
         one, place = found
         frames.append(one)
-    return Scan(said, tuple(frames), tuple(places), place, why)
+    # A length that was changed looks cut short, too: then there are records in what it claims.
+    torn = why == _SHORT and data.find(_RECORD, place + len(_RECORD)) < 0
+    return Scan(said, tuple(frames), tuple(places), place, why, torn)
 
 
 def _read_head(data: bytes) -> tuple[Mapping[str, Any], int]:
@@ -109,15 +114,17 @@ def _head_crc(number: int, content: bytes) -> int:
 
 def read_frame(data: bytes, place: int) -> tuple[Frame, int] | str:
     """The record there and where the next one begins, or what is wrong with it."""
+    if not _RECORD.startswith(data[place : place + len(_RECORD)]):
+        return _NONE
     if len(data) - place < _FRAME.size:
-        return "the record there is cut short"
-    magic, length, crc = _FRAME.unpack_from(data, place)
+        return _SHORT
+    _, length, crc = _FRAME.unpack_from(data, place)
     begin = place + _FRAME.size
-    if magic != _RECORD or length < _META.size:
-        return "no record begins there"
+    if length < _META.size:
+        return _NONE
     rest = data[begin : begin + length]
     if len(rest) < length:
-        return "the record there is cut short"
+        return _SHORT
     if zlib.crc32(rest) != crc:
         return "the record there is damaged"
     kind, seq, at_ms, side = _META.unpack_from(rest)

@@ -140,7 +140,8 @@ class Recorder:
         seq = 1 + max(ring.seq for ring in self._store.rings)
         for ring in self._store.rings:
             waiting = self._waiting[ring.bounds.name]
-            if ring.bounds in due or (waiting.marks and ring.bounds is not self._bounds[0]):
+            # The first ring has all that any has: so its numbers tell whether a look is missing.
+            if ring.bounds is self._bounds[0] or ring.bounds in due or waiting.marks:
                 self._store.append(ring, seq, milliseconds(snapshot.taken_at), waiting.side(), body)
                 self._waiting[ring.bounds.name] = Waiting()
                 self._due[ring.bounds.name] = snapshot.at + ring.bounds.period

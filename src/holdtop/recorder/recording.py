@@ -22,7 +22,7 @@ from holdtop.model.values import Readings, Snapshot
 from holdtop.recorder import codec, frames
 from holdtop.recorder.frames import Frame
 from holdtop.recorder.marks import Mark
-from holdtop.recorder.ring import FINE, read, segment_names
+from holdtop.recorder.ring import FINE, parts, read, segment_names
 from holdtop.recorder.seeking import instant
 from holdtop.render import counted
 
@@ -30,6 +30,8 @@ from holdtop.render import counted
 MOST_SEGMENTS, MOST_BYTES = 1000, 256 << 20
 #: A look that is further than so many seconds from an instant says nothing of it.
 NEAR = 60
+#: So many gaps are told one by one.
+MOST_GAPS = 20
 
 
 class Instant(NamedTuple):
@@ -145,6 +147,8 @@ class Recording:
         if number := self._segments.left_out:
             older = counted(number, "older segment is", "older segments are")
             self.damage = (f"{path}: it is too large, {older} left out",)
+        #: Segments that are not whole.
+        self._broken: set[str] = set()
         sides: dict[int, list[bytes]] = {}
         found: dict[int, Instant] = {}
         for name in self._segments.names:
@@ -157,6 +161,7 @@ class Recording:
         self._seqs = [look.seq for look in self.instants]
         #: By time: clocks are set back, too.
         self._times = sorted((look.at_ms, position) for position, look in enumerate(self.instants))
+        self.damage += tuple(itertools.islice(_gaps(self.instants, self._broken), MOST_GAPS))
         #: In its order, each once: what happened is told in both rings.
         self.told = tuple(self._once(sides))
         self._whole: tuple[tuple[str, int], bytes] = (("", -1), b"")
@@ -170,6 +175,7 @@ class Recording:
             found = self._segments.scan(name)
         except RecordingError as error:
             self.damage += (f"{where}: {error}; nothing of it is shown",)
+            self._broken.add(name)
             return
         whole, last = -1, None
         for place, one in enumerate(found.frames):
@@ -181,6 +187,7 @@ class Recording:
         if found.why is not None:
             until = f"good up to {clock(last.at_ms)}" if last else "nothing of it is shown"
             self.damage += (f"{where}: damaged at byte {found.good} ({found.why}); {until}",)
+            self._broken.add(name)
 
     def _once(self, sides: Mapping[int, Iterable[bytes]]) -> Iterator[Told]:
         known: set[object] = set()
@@ -273,6 +280,20 @@ class Recording:
     def marks(self) -> list[tuple[int, Mark]]:
         """Each with the position at which it was set, oldest first."""
         return [(one.position, one.mark) for one in self.told if one.mark is not None]
+
+
+def _gaps(looks: Sequence[Instant], broken: Iterable[str]) -> Iterator[str]:
+    """The fine ring numbers the looks one by one: where it lacks some, a segment was cut at a record's end, or removed.
+
+    What a damaged segment lacks is told with its damage; what went before the first one was dropped in its turn.
+    """
+    known = [parts(name)[1] for name in broken if name.startswith(FINE.name)]
+    fine = [(place, look) for place, look in enumerate(looks) if look.segment.startswith(FINE.name)]
+    for (place, look), (next_place, after) in itertools.pairwise(fine):
+        missing = after.seq - look.seq - (next_place - place)  # of those between them the day's ring may have some
+        if missing and not any(parts(look.segment)[1] <= number <= after.seq for number in known):
+            lacking = counted(missing, "look is", "looks are")
+            yield f"{lacking} missing between {clock(look.at_ms)} and {clock(after.at_ms)}"
 
 
 _Said = tuple[object, Mark | None, tuple[str, str] | None, Mapping[str, Any] | None]

@@ -8,7 +8,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdtop.errors import RecordingError
 from holdtop.hold.files import Dir, Untrusted, write_all
@@ -48,11 +48,11 @@ class _Segment:
 
 def segment_names(directory: Dir) -> list[str]:
     """Of both rings, oldest first."""
-    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: _parts(name)[1])
+    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: parts(name)[1])
 
 
-def _parts(name: str) -> tuple[str, int]:
-    """The ring, and the number of the first record."""
+def parts(name: str) -> tuple[str, int]:
+    """The ring of a segment's name, and the number of its first record."""
     form = _NAME.fullmatch(name)
     assert form is not None
     return form[1], int(form[2])
@@ -82,36 +82,47 @@ class Ring:
 
     def reopen(self) -> Iterator[str]:
         """Go on behind what is there. Yields what had to be cut off."""
-        for name in segment_names(self._directory):
-            ring, number = _parts(name)
-            if ring != self.bounds.name:
-                continue
-            self.seq = max(self.seq, number)  # whatever is in it: that name is taken
-            try:
-                found = frames.scan(read(self._directory, name))
-            except (RecordingError, Untrusted):  # replay says what it is; it goes when it is the oldest, as others do
-                status = self._directory.status(name)
-                self._old.append(_Segment(name, 0, status.st_size if status else 0))
-                continue
-            self._old.append(_Segment(name, len(found.frames), found.good))
-            self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
-            if found.why is not None:
-                yield from self._cut(name, found)
-        self._go_on()
+        names = [name for name in segment_names(self._directory) if parts(name)[0] == self.bounds.name]
+        found = None
+        for name in names:
+            self.seq = max(self.seq, parts(name)[1])  # whatever is in it: that name is taken
+            found = self._take_in(name)
+        if found is None:
+            return
+        if found.torn:
+            yield self._cut(names[-1], found)
+        if found.torn or found.why is None:
+            self._go_on()
 
-    def _cut(self, name: str, found: Scan) -> Iterator[str]:
-        """A crash has left a part of the last record: it would stand in the way of the next one."""
+    def _take_in(self, name: str) -> Scan | None:
+        """``None`` when it has no head of ours: replay says what it is; it goes when it is the oldest, as others do."""
+        try:
+            found = frames.scan(read(self._directory, name))
+        except (RecordingError, Untrusted):
+            found = None
+        status = self._directory.status(name)
+        self._old.append(_Segment(name, len(found.frames) if found else 0, status.st_size if status else 0))
+        if found is not None:
+            self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
+        return found
+
+    def _cut(self, name: str, found: Scan) -> str:
+        """A crash has left a part of the last record: it would stand in the way of the next one.
+
+        Anything else that is wrong stays as it is: behind it there may be records that somebody can still save.
+        """
         fd = self._directory.open(name, os.O_RDWR)
         try:
             lost = os.fstat(fd).st_size - found.good
             os.ftruncate(fd, found.good)
         finally:
             os.close(fd)
-        yield f"{self._directory.of(name)}: cut off {lost} bytes at byte {found.good}: {found.why}"
+        self._old[-1] = replace(self._old[-1], size=found.good)
+        return f"{self._directory.of(name)}: cut off {lost} bytes at byte {found.good}: {found.why}"
 
     def _go_on(self) -> None:
         """In the last segment, while it has room and is of this format and box."""
-        if self._old and self._has_room(self._old[-1]) and self._same(self._old[-1].name):
+        if self._has_room(self._old[-1]) and self._same(self._old[-1].name):
             last = self._old.pop()
             self._fd = self._directory.open(last.name, os.O_RDWR)
             self._name, self._count, self._size, self._packer = last.name, last.records, last.size, Packer()
