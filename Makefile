@@ -11,7 +11,7 @@ COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --
 	--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	--build-deps-for editable
 
-.PHONY: help console check format-check lint types contracts test check-long bench scan scale recorder orphans model chaos format lock clean
+.PHONY: help console check format-check lint types contracts test check-long bench scan scale recorder week profile orphans model chaos format lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -58,6 +58,12 @@ recorder: $(VENV)/.test  ## what the flight recorder costs on a busy demo box, i
 
 scale: $(VENV)/.test  ## what grows with tickets, processes and logs, as curves, into bench/results/ and docs/pictures/
 	@$(BIN)/python -m bench.scale
+
+week: $(VENV)/.test  ## what grows with a recording of an hour, a day and a week, into bench/results/ and docs/pictures/
+	@$(BIN)/python -m bench.week
+
+profile: $(VENV)/.test  ## where the time of console, sampler and hold goes, into bench/results/
+	@$(BIN)/python -m bench.profiled
 
 orphans: $(VENV)/.test  ## what outlives its job, here and under other tools, into bench/results/
 	@$(BIN)/python -m bench.orphans

@@ -20,15 +20,16 @@ from statistics import median
 from typing import Any
 
 from bench import made
-from bench.console import watched
+from bench.console import FULL, seconds_until, watched
 from bench.handover import gaps
 from bench.lanes import HOLDTOP, arena, compiled
 from bench.planted import planted
 from bench.plot import drawn
 from bench.scan import milliseconds, sleepers
+from tests.console.terminals import terminal
 from tests.reading.machines import fdinfo, shown
 
-from holdtop.hold.events import EVENTS, LOG
+from holdtop.hold.events import EVENTS, LOG, TAIL
 from holdtop.sampler import Sampler
 from holdtop.sources import processes, users
 from holdtop.sources.roots import Roots
@@ -69,9 +70,9 @@ def crowd(count: int) -> Iterator[Path]:
             yield Path(directory)
 
 
-def command(*words: str) -> Callable[[], object]:
-    whole = [HOLDTOP[0], *words]
-    return lambda: subprocess.run(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def command(*words: str, **environ: str) -> Callable[[], object]:
+    whole, given = [HOLDTOP[0], *words], {**os.environ, **environ}
+    return lambda: subprocess.run(whole, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def tick(state: Path) -> float:
@@ -135,8 +136,8 @@ def by_tickets() -> dict[str, dict[int, float]]:
 
 
 def by_processes() -> dict[str, dict[int, float]]:
-    """Milliseconds for the process table, and for the scan of all descriptors, with users of a GPU among them."""
-    found: dict[str, dict[int, float]] = {"table": {}, "scan": {}}
+    """Milliseconds for the process table, the scan of all descriptors, and all of it; with users of a GPU."""
+    found: dict[str, dict[int, float]] = {"table": {}, "scan": {}, "status": {}}
     for size in PROCESSES:
         with sleepers(size, 6) as pids, tempfile.TemporaryDirectory(prefix="bench-") as directory:
             for client, pid in enumerate(pids[:: max(1, size // GPU_USERS)][:GPU_USERS]):
@@ -146,24 +147,42 @@ def by_processes() -> dict[str, dict[int, float]]:
             acts: dict[str, Callable[[], object]] = {
                 "table": lambda: processes.scan("/proc"),
                 "scan": lambda roots=roots: users.scan(roots),  # type: ignore[misc]
+                "status": command("status", "--json", "--state-dir", directory, HOLDTOP_PROC_OVERLAY=directory),
             }
             for name, act in acts.items():
                 found[name][size] = round(median(milliseconds(act) for _ in range(ROUNDS)), 2)
     return found
 
 
-def with_huge_log() -> dict[str, float]:
-    """Milliseconds of ``status`` with an event log of 10 GB and with none, and how much of it lies on the disk."""
-    found: dict[str, list[float]] = {"none": [], "huge": []}
-    with crowd(10) as state:
-        log = state / "gpu-queue" / LOG / EVENTS
-        log.parent.mkdir()
+def with_huge_log() -> dict[str, dict[str, float]]:
+    """Milliseconds with an event log of 10 GB, sparse but for the end that is shown, and with that end alone."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        where = ("--state-dir", directory)
+        acts: dict[str, Callable[[], object]] = {
+            "status": command("status", *where),
+            "watch --once": command("watch", "--once", *where),
+            "run -- true": command("run", *where, "--", "true"),
+            "history": command("history", *where),
+            "(the console's first figures)": lambda: first_figures(directory),
+        }
+        acts["run -- true"]()
+        log = Path(directory) / "gpu-queue" / LOG / EVENTS
+        end = log.read_bytes()
+        end *= TAIL // len(end) + 1
+        found: dict[str, dict[str, list[float]]] = {name: {"end": [], "huge": []} for name in acts}
         for _ in range(ROUNDS):
-            for name in found:
+            for size in ("end", "huge"):
                 with log.open("wb") as file:
-                    file.truncate(HUGE if name == "huge" else 0)
-                found[name].append(milliseconds(command("status", "--state-dir", str(state))))
-    return {name: round(median(some), 1) for name, some in found.items()}
+                    file.seek(HUGE if size == "huge" else 0)
+                    file.write(b"\n" + end)
+                for name, act in acts.items():
+                    found[name][size].append(milliseconds(act))
+    return {name: {size: round(median(some), 1) for size, some in sizes.items()} for name, sizes in found.items()}
+
+
+def first_figures(state: str) -> None:
+    with terminal("-m", "holdtop", "--state-dir", state) as opened:
+        seconds_until(opened, FULL, time.monotonic())
 
 
 def page(result: Mapping[str, Any]) -> Iterator[str]:
@@ -176,8 +195,9 @@ def page(result: Mapping[str, Any]) -> Iterator[str]:
     yield _head(f"by processes ({GPU_USERS} users of a GPU)", PROCESSES)
     yield _row("the process table", result["processes"]["table"])
     yield _row("the scan for device users", result["processes"]["scan"])
-    huge = result["log_ms"]
-    yield f"\n`holdtop status` beside an event log of 10 GB: {huge['huge']} ms; an empty one: {huge['none']} ms.\n"
+    yield _row("`holdtop status --json`", result["processes"]["status"])
+    yield "\n| milliseconds, beside an event log | of 256 KiB | of 10 GB | ratio |\n|---|---|---|---|\n"
+    yield from (_row(f"`holdtop {name}`", sizes) for name, sizes in result["log_ms"].items())
 
 
 def _head(what: str, sizes: Sequence[int]) -> str:

@@ -36,7 +36,7 @@ from holdtop.recorder.ring import COARSE, FINE
 
 #: Hours that are recorded.
 SPANS = (1, 24, 168)
-ROUNDS, TIMES = 3, 300
+ROUNDS, TIMES = 2, 60
 #: What is measured, in milliseconds on a processor, and what of it is a command of its own.
 NAMES = {
     "open": "opening",
@@ -161,11 +161,10 @@ def page(result: Mapping[str, Any]) -> Iterator[str]:
     ratios = [one / other for one, other in zip(hours["open"].values(), hours["floor"].values(), strict=True)]
     yield f"| opening, as so many floors | {' | '.join(f'{ratio:.1f}' for ratio in ratios)} | |\n"
     yield f"\n| what it is, and takes at its peak | {sizes} | most to least |\n|---|{'---|' * (len(SPANS) + 1)}\n"
-    said = {"looks": "looks", "told": "bookmarks, events and acts", "disk MiB": "MiB on the disk"}
-    for name in ("open", *VERBS):
-        said[f"{name} MiB"] = f"{NAMES[name]}: resident MiB"
-    for name, words in said.items():
-        yield _row(words, hours[name])
+    sizes_of = {"looks": "looks", "told": "bookmarks, events and acts", "disk MiB": "MiB on the disk"}
+    peaks = {f"{name} MiB": f"{NAMES[name]}: resident MiB" for name in ("open", *VERBS)}
+    for name, said in {**sizes_of, **peaks}.items():
+        yield _row(said, hours[name])
 
 
 def _row(name: str, values: Mapping[Any, float]) -> str:
@@ -198,6 +197,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["inside"]:
         print(json.dumps(inside(sys.argv[2])))
     else:
-        result = main(sys.argv[1:])
-        (made.ROOT / "docs/pictures/week.svg").write_text(picture(result))
-        made.keep("week", result, "".join(page(result)))
+        found = main(sys.argv[1:])
+        (made.ROOT / "docs/pictures/week.svg").write_text(picture(found))
+        made.keep("week", found, "".join(page(found)))
