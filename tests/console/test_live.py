@@ -109,8 +109,9 @@ def test_read_only_ends_nothing(stuck: Box) -> None:
     before = sleepers()
     with opened(stuck, "--read-only") as screen:
         shows(screen, b"READ-ONLY", b"next-lane")
-        screen.type(b"k1\x1b[C\r")
+        screen.type(b"k")
         screen.until(b"read-only: nothing is ended")
+        screen.type(b"1\x1b[C\r")
         screen.read(0.5)
     assert sleepers() == before
     assert "outcome" not in [record["kind"] for record in audit(stuck)]

@@ -107,5 +107,5 @@ def test_history_of_real_holds(state: Box) -> None:
     assert "\u202e" not in said
     alone = state.verb("history", "--lane", "eval").stdout
     assert [line.split()[0] for line in alone.splitlines()] == ["RES", "gpu", "sh", "true"]
-    assert state.verb("history", "--lane", "nobody").stdout == "no hold has left a receipt here yet\n"
+    assert state.verb("history", "--lane", "nobody").stdout == "no hold of lane nobody has left a receipt here yet\n"
     assert json.loads(state.verb("history", "-r", "npu", "--json").stdout)["resources"][0]["lanes"] == []

@@ -37,8 +37,9 @@ class FooterPanel(Panel):
 
     def offer(self, keys: Sequence[tuple[str, str]]) -> None:
         """The keys of another page, on which a note of the one before would mislead."""
-        self._keys, self._note = keys, ""
-        self.look_again()
+        if keys != self._keys:
+            self._keys, self._note = keys, ""
+            self.look_again()
 
     def say(self, note: str) -> None:
         self._note = note
