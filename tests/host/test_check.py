@@ -87,6 +87,11 @@ PLANTED: dict[str, tuple[str, str, Sequence[str]]] = {
         ["gpu-queue has mode 2750", "state init"],
     ),
     "tickets do not inherit the group": (f"chmod 00770 {STATE}", "closed-state", ["has mode 0770, not 2770"]),
+    "members cannot take the gate": (
+        f"chmod 600 {STATE}/npu.lock",
+        "closed-state",
+        ["npu.lock has mode 0600, not 0660", f"chmod 0660 {STATE}/npu.lock"],
+    ),
     "a file is of another group": (
         f"touch {STATE}/x; chgrp runner {STATE}/x; chmod o= {STATE}/x",
         "wrong-group",

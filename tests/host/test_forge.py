@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdtop import config
 from holdtop.errors import ConfigError
@@ -241,6 +244,18 @@ def test_a_watch_is_not_kept_waiting_and_asks_once_a_minute(token: Path, monkeyp
     assert first["two"].why is not None
     assert first["two"].why.startswith("its forge has not answered yet")
     assert (len(well.asked), len(stuck.asked)) == (1, 1)
+
+
+@given(st.text(alphabet="/@?#.%[]:\\ \r\n\tab-_\u2025é", max_size=16))
+def test_an_address_names_one_host_and_one_place(rest: str) -> None:
+    """What is accepted leads nowhere else, and no line of a request can be added by it."""
+    url = f"https://forge.example{rest}"
+    if not config._is_forge(url):
+        return
+    parts = urlsplit(url)
+    assert re.fullmatch(r"forge\.example[a-z0-9.:-]*", parts.netloc)
+    assert re.fullmatch(r"/(repos/[\w.-]+/[\w.-]+|orgs/[\w.-]+)/actions/runners", asking._place(parts), re.ASCII)
+    assert "/../" not in asking._place(parts)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def registered(box: SystemBox) -> None:
     assert ", MemoryMax 48.0 GiB, online at its forge" in shown
     assert (verdicts["well"][0], verdicts["well"][1]["registration"]) == (0, "online")
     assert sorted(kinds(verdicts["loose"][1])) == ["kill-mode", "offline"]
-    assert "FINDING offline: its forge has it offline" in examined
+    assert "FINDING offline: holdtop-runner-loose.service: its forge has it offline" in examined
     assert SECRET not in json.dumps([said, shown, verdicts, examined])
 
 

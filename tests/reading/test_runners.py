@@ -78,7 +78,8 @@ def test_all_that_is_wrong_stands_in_one_flag_and_two_runners_have_two() -> None
 STATE = {
     "old-tool": "split-state", "two-queues": "split-state", "half-named": "split-state", "elsewhere": "split-state",
     "writable-way": "state-permissions", "open-state": "state-permissions", "not-roots": "state-permissions",
-    "writable-program": "state-permissions", "unknown-tool": None, "old-session": None, "closed-state": None,
+    "writable-program": "state-permissions", "unknown-tool": None, "old-session": None, "incomplete": None,
+    "closed-state": "state-permissions", "wrong-group": "state-permissions",
 }  # fmt: skip
 
 
@@ -162,9 +163,9 @@ def test_that_nobody_could_look_is_said_once() -> None:
     assert list(unseen.compare(look(UNKNOWN))) == []
     assert list(unseen.compare(look(runner()))) == []
     assert len(list(unseen.compare(look(UNKNOWN)))) == 1
-    every = (runner(), replace(runner(), up=False), UNKNOWN)
-    assert "; runners: 1 unknown; " in looked_at(look(UNKNOWN))
-    assert "; runners: 1 up, 1 down, 1 unknown; " in looked_at(look(*every))
+    every = (runner(registration="online"), replace(runner(), up=False), UNKNOWN)
+    assert "; runners: 1 unknown, at their forges 1 unknown; " in looked_at(look(UNKNOWN))
+    assert "; runners: 1 up, 1 down, 1 unknown, at their forges 1 online, 2 unknown; " in looked_at(look(*every))
     assert "runner" not in looked_at(look())
 
 

@@ -54,7 +54,8 @@ def _lines(examined: Examined) -> Iterator[str]:
 def _of(one: Said) -> Iterator[str]:
     match one:
         case Finding():
-            yield f"  FINDING {one.kind}: {one.what}"
+            named = f"{one.about}: " if one.about and one.about not in one.what else ""
+            yield f"  FINDING {one.kind}: {named}{one.what}"
             yield f"    why:    {one.why}"
             yield f"    remedy: {one.remedy}"
         case Unlooked():

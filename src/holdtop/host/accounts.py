@@ -60,7 +60,8 @@ def owner_of(home: str) -> Account:
     try:
         return _of(pwd.getpwuid(os.stat(home).st_uid))
     except (OSError, KeyError) as error:
-        raise UsageError(f"{home} is no home of an account: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "nobody on this box owns it"
+        raise UsageError(f"{home} is no home of an account: {why}") from error
 
 
 def group_named(name: str) -> grp.struct_group | None:

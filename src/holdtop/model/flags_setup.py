@@ -13,8 +13,8 @@ DOWN = frozenset({"no-unit", "not-active", "failed", "crash-loop"})
 SPLIT = frozenset({"two-queues", "old-tool", "half-named", "elsewhere"})
 #: The kinds of flags that tell what the state's own check found.
 OF_STATE = frozenset({"split-state", "state-permissions"})
-#: By which others than the state's own group may write what lanes trust or run.
-OPEN = frozenset({"writable-way", "open-state", "not-roots", "writable-program"})
+#: By which others than the state's own group may write what lanes trust or run, or its members may not.
+PERMISSIONS = frozenset({"writable-way", "open-state", "not-roots", "writable-program", "closed-state", "wrong-group"})
 
 
 def runner_down(scene: Scene) -> Iterator[Flag]:
@@ -38,9 +38,9 @@ def split_state(scene: Scene) -> Iterator[Flag]:
 
 
 def state_permissions(scene: Scene) -> Iterator[Flag]:
-    """Likewise: what may be written, by whom."""
+    """Likewise: what may be written by whom, and by whom not."""
     told = {path for seen in scene.seen if seen.view for path in seen.view.exposed}
-    yield from _of_state("state-permissions", OPEN, told, scene)
+    yield from _of_state("state-permissions", PERMISSIONS, told, scene)
 
 
 KINDS: tuple[Callable[[Scene], Iterator[Flag]], ...] = (

@@ -23,7 +23,9 @@ def _of_runners(snapshot: Snapshot) -> str:
         return "; runners unknown"
     up = [runner.up for runner in snapshot.runners]
     said = [f"{up.count(one)} {word}" for one, word in ((True, "up"), (False, "down"), (None, "unknown")) if one in up]
-    return f"; runners: {', '.join(said)}" if said else ""
+    at = [runner.registration for runner in snapshot.runners]
+    forges = [f"{at.count(word)} {word}" for word in ("online", "offline", "unknown") if word in at]
+    return f"; runners: {', '.join(said)}, at their forges {', '.join(forges)}" if said else ""
 
 
 class Unseen:

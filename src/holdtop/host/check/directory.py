@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 
 from holdtop.errors import HoldError
-from holdtop.hold.files import DIRECTORY_MODE
+from holdtop.hold.files import DIRECTORY_MODE, SHARED_FILE_MODE
 from holdtop.host.access import component, components, exposed
 from holdtop.host.accounts import group_name, members, primary_of
 from holdtop.host.init import LOCK, QUEUES
@@ -46,11 +46,15 @@ def contents(state_dir: str) -> Iterator[Said]:
         what = f"{state_dir} belongs to {component(state_dir).said.split()[1]}, not to root"
         yield Finding("not-roots", what, _EXCHANGE, f"sudo chown root {shlex.quote(state_dir)}", state_dir)
     shared = [state_dir, *(os.path.join(state_dir, name) for name in sorted(os.listdir(state_dir)) if _is_queue(name))]
-    for path in shared:
+    wanted = dict.fromkeys(shared, DIRECTORY_MODE)
+    if os.path.isfile(lock := os.path.join(state_dir, LOCK)):
+        wanted[lock] = SHARED_FILE_MODE
+    for path, right in wanted.items():
         mode = stat.S_IMODE(os.stat(path).st_mode)
-        yield Fact("directory", f"{path} {component(path).said}")
-        if mode & 0o2770 != 0o2770:
-            yield Finding("closed-state", f"{path} has mode {mode:04o}, not {DIRECTORY_MODE:04o}", _CLOSED, again, path)
+        yield Fact("directory" if path in shared else "lock", f"{path} {component(path).said}")
+        if mode & right != right:
+            remedy = again if path in shared else f"sudo chmod {right:04o} {shlex.quote(path)}"
+            yield Finding("closed-state", f"{path} has mode {mode:04o}, not {right:04o}", _CLOSED, remedy, path)
     for name in (*QUEUES, LOCK):
         if not os.path.lexists(path := os.path.join(state_dir, name)):
             yield Finding(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +17,8 @@ from holdtop.host.said import Finding
 Properties = Mapping[str, Any]
 #: Longer than ``RestartSec`` by so much, in seconds, has a unit to be up, or it may be in a loop.
 LOOP_MARGIN = 10.0
+#: Seconds in which a hold has ended its payload: its usual grace, and a moment for KILL.
+LEAST_STOP = 15.0
 
 
 def seen(settings: Settings, said: Properties) -> Iterator[Finding]:
@@ -106,7 +110,8 @@ def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
 
 def policies(said: Properties) -> Iterator[tuple[str, str, str]]:
     """What of any unit lets a runner die or leave its jobs behind: a finding's kind, what and why."""
-    interval = said["StartLimitIntervalUSec"]
+    interval, runtime, oom = said["StartLimitIntervalUSec"], said["RuntimeMaxUSec"], said["OOMScoreAdjust"]
+    never = " ".join(map(str, itertools.chain(*said["RestartPreventExitStatus"])))
     found = [
         ("oom-policy", "OOMPolicy", said["OOMPolicy"], said["OOMPolicy"] == "continue", "one job's kill ends it"),
         ("restart", "Restart", said["Restart"], said["Restart"] == "always", "a listener that ends with 0 stays dead"),
@@ -114,6 +119,10 @@ def policies(said: Properties) -> Iterator[tuple[str, str, str]]:
          "what a job has started outlives it, with nobody who tracks it"),
         ("start-limit", "StartLimitIntervalSec", f"{interval / 1e6:g}", interval == 0,
          "after a few quick ends it is given up for good"),
+        ("restart", "RestartPreventExitStatus", never, not never, "a listener that ends so stays dead"),
+        ("kill-mode", "SendSIGKILL", "no", said["SendSIGKILL"], "what does not hear TERM outlives it"),
+        ("run-time", "RuntimeMaxSec", f"{runtime / 1e6:g}", runtime == INFINITY, "it is ended in the midst of a job"),
+        ("oom-score", "OOMScoreAdjust", oom, oom >= 0, "its jobs inherit it, and the kernel ends others for them"),
     ]  # fmt: skip
     for kind, name, value, right, why in found:
         if not right:
@@ -121,8 +130,34 @@ def policies(said: Properties) -> Iterator[tuple[str, str, str]]:
 
 
 def _policies(settings: Settings, said: Properties) -> Iterator[Finding]:
-    for kind, what, why in policies(said):
+    for kind, what, why in (*policies(said), *_bounds(settings, said)):
         yield _finding(settings, kind, what, why, install(settings, said))
+
+
+def _bounds(settings: Settings, said: Properties) -> Iterator[tuple[str, str, str]]:
+    """What a unit of ours keeps its jobs from, or gives them beyond their account: likewise."""
+    stop = said["TimeoutStopUSec"]
+    needed = [path for path in (settings.state_dir, *settings.path_dirs, settings.directory) if path]
+    hidden = [path for path in said["InaccessiblePaths"] if any(_is_below(one, path.lstrip("-+")) for one in needed)]
+    unseen = "jobs do not see what all others share: tools, models or the state of the holds"
+    found = [
+        ("delegate", "Delegate", "no", said["Delegate"], "a hold in a job gets no cgroup of its own"),
+        ("timeout-stop", "TimeoutStopSec", f"{stop / 1e6:g}", stop >= LEAST_STOP * 1e6,
+         "holds in its jobs are killed before they have ended their payloads"),
+        ("hidden", "PrivateTmp", "yes", not said["PrivateTmp"], unseen),
+        ("hidden", "ProtectHome", said["ProtectHome"], said["ProtectHome"] == "no", unseen),
+        ("hidden", "ProtectSystem", "strict", said["ProtectSystem"] != "strict", "no hold in a job can be queued"),
+        ("hidden", "InaccessiblePaths", " ".join(hidden), not hidden, unseen),
+        ("capabilities", "AmbientCapabilities", f"{said['AmbientCapabilities']:#x}", not said["AmbientCapabilities"],
+         "jobs are unreviewed code, and may more than their account"),
+    ]  # fmt: skip
+    for kind, name, value, right, why in found:
+        if not right:
+            yield kind, f"{name}={value} is in force", why
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return os.path.commonpath([path, directory]) == os.path.normpath(directory)
 
 
 def _memory(settings: Settings, said: Properties) -> Iterator[Finding]:

@@ -17,8 +17,11 @@ PREFIX = "holdtop-runner-"
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 #: Variables that the unit sets by itself.
 _OWN = {"PATH", "HOME", "USER", "ONEBIT_HOLD_DIR", "LD_PRELOAD"}
-#: Below ``/``: no home can be made there.
+#: Below ``/``: of the kernel, whose names mean another place to each process, or nothing by the next boot.
 _KERNELS = ("proc", "sys", "dev")
+#: Where no home lies, and what is none, though homes lie there.
+_SYSTEMS = (*_KERNELS, "bin", "boot", "etc", "lib", "lib64", "sbin", "usr")
+_SHARED = ("/", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/lib")
 #: How those end that would send a job to a queue of its own (``GPU_QUEUE_DIR``, ``GPU_TOKEN_FILE``).
 _ELSEWHERE = ("_QUEUE_DIR", "_TOKEN_FILE")
 
@@ -54,6 +57,8 @@ class Settings:
         for path in self.path_dirs:
             if ":" in quoting.check_path(path, "--path-dir"):
                 raise UsageError(f"--path-dir: {path!r}: a colon ends a part of PATH")
+            if path.split("/")[1] in _KERNELS:
+                raise UsageError(f"--path-dir: {path!r} is the kernel's: jobs would run what lies elsewhere")
         keys = [key for key, _ in self.environment]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise UsageError(f"--env {twice}: it is named twice, and one of them would be lost")
@@ -142,7 +147,5 @@ def _check_link(name: str, target: str) -> None:
 def _check_own(user: str, home: str, said: str) -> None:
     if user in ("root", "nobody"):
         raise UsageError(f"{said} {user}: unreviewed jobs need an account of their own")
-    if home in ("/", "/root", "/home"):
+    if home in _SHARED or home.split("/")[1] in _SYSTEMS:
         raise UsageError(f"--home {home}: a runner needs a directory of its own")
-    if home.split("/")[1] in _KERNELS:
-        raise UsageError(f"--home {home}: the kernel's own directories keep no files")

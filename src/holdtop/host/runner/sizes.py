@@ -88,7 +88,10 @@ def high_for(maximum: Size) -> Size | None:
 def check_order(high: Size | None, maximum: Size) -> None:
     """Raise ``UsageError`` unless MemoryHigh is below MemoryMax: else nothing is slowed before it is killed."""
     if high is not None and high.bytes_here >= maximum.bytes_here:
-        raise UsageError(f"MemoryHigh {high.text} is not below MemoryMax {maximum.text}: name less, such as 90 % of it")
+        here = " on this box" if "%" in high.text + maximum.text else ""
+        raise UsageError(
+            f"MemoryHigh {high.text} is not below MemoryMax {maximum.text}{here}: name less, such as 90 % of it"
+        )
 
 
 def said(size: int | None) -> str:
