@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import subprocess
 import sys
@@ -84,6 +85,37 @@ def test_a_recorder_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
         record(tmp_path / "r", STORY, (FINE,))
     assert [one.taken_at for one in read(tmp_path / "r")] == [one.taken_at for one in STORY] * 3
     assert len(list((tmp_path / "r").glob("*.rec"))) == 1
+
+
+@pytest.mark.parametrize("what", ["largest", "fifo", "link", "empty"])
+def test_foreign_files_stop_no_recorder_and_lose_nothing(tmp_path: Path, what: str) -> None:
+    record(tmp_path / "r", STORY[:2], (FINE,))
+    strange = tmp_path / "r" / ("fine-999999999999.rec" if what == "largest" else "fine-000000000003.rec")
+    if what == "fifo":
+        os.mkfifo(strange)
+    elif what == "link":
+        strange.symlink_to("/dev/zero")
+    else:
+        strange.write_bytes(b"")
+    said: list[str] = []
+    record(tmp_path / "r", STORY[2:], (FINE,), said)
+    assert said == []
+    assert [one.taken_at for one in read(tmp_path / "r")] == [one.taken_at for one in STORY]
+
+
+def test_a_directory_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r").chmod(0o777)
+    with pytest.raises(RecordingError, match="others may write there: chmod go-w"):
+        Recorder(str(tmp_path / "r"), pytest.fail).open()
+
+
+def test_on_a_busy_box_a_day_stays_a_day(tmp_path: Path) -> None:
+    """As many looks at which something happened as there are in their turn."""
+    small = replace(COARSE, records=COARSE.records // 100)
+    looks = (at(second, STORY[second // 5 % 2]) for second in range(0, 900, 5))
+    record(tmp_path / "r", looks, (replace(FINE, records=12), small))
+    assert len(read(tmp_path / "r")) >= 180
 
 
 def test_two_recorders_never_share_a_directory(tmp_path: Path) -> None:

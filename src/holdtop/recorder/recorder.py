@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import fcntl
 import os
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from holdtop import __version__
-from holdtop.errors import HoldtopError, RecordingError
+from holdtop.errors import HoldtopError, RecordingError, RefusedError
 from holdtop.hold.files import Dir, Untrusted
 from holdtop.model.clock import parse
 from holdtop.model.standing import Standing
@@ -19,9 +18,8 @@ from holdtop.model.values import Snapshot
 from holdtop.recorder import codec, frames
 from holdtop.recorder.marks import Mark, marks
 from holdtop.recorder.news import News, Reader
-from holdtop.recorder.ring import COARSE, FILE_MODE, FINE, FULL, Bounds, Ring
+from holdtop.recorder.ring import COARSE, FINE, FULL, Bounds, Ring
 
-LOCK = ".lock"
 DIRECTORY_MODE = 0o700
 #: Seconds until a directory that could not be used is tried again.
 AGAIN = 10.0
@@ -37,7 +35,7 @@ class Store:
     """The directory of a recording, locked: of two recorders one has it."""
 
     def __init__(self, path: str, bounds: Sequence[Bounds]) -> None:
-        """Makes the directory when it is missing. Raises ``RecordingError``."""
+        """Makes the directory when it is missing. Raises ``RecordingError``, also where others may write."""
         self.path = path
         try:
             os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
@@ -49,8 +47,8 @@ class Store:
         self.rings: tuple[Ring, ...] = ()
         head = {"host": os.uname().nodename, "holdtop": __version__}
         try:
-            self._lock = self._directory.open_or_create(LOCK, os.O_RDWR, mode=FILE_MODE)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            refuse_others(os.fstat(self._directory.fd))
+            fcntl.flock(self._directory.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no file, which could be removed below it
             self.rings = tuple(Ring(self._directory, one, head) for one in bounds)
             self.cut = tuple(said for ring in self.rings for said in ring.reopen())
         except BlockingIOError:
@@ -72,8 +70,6 @@ class Store:
     def close(self) -> None:
         for ring in self.rings:
             ring.close()
-        with contextlib.suppress(AttributeError):
-            os.close(self._lock)
         self._directory.close()
 
 
@@ -189,6 +185,14 @@ class Waiting:
     def side(self) -> bytes:
         said = {"marks": [dataclasses.asdict(mark) for mark in self.marks], "events": self.events, "acts": self.acts}
         return frames.pack_side({key: value for key, value in said.items() if value})
+
+
+def refuse_others(status: os.stat_result) -> None:
+    """Raise ``RefusedError`` for a directory in which somebody else could change what is recorded."""
+    if status.st_uid != os.geteuid():
+        raise RefusedError(f"it belongs to uid {status.st_uid}: record as that account, or elsewhere")
+    if status.st_mode & 0o022:
+        raise RefusedError("others may write there: chmod go-w it, or record elsewhere")
 
 
 def milliseconds(instant: str) -> int:

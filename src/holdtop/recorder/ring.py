@@ -22,6 +22,8 @@ PARTS = 12
 #: What a disk says that has no room.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _NAME = re.compile(r"(fine|coarse)-(\d{12})\.rec", re.ASCII)
+#: No recorder of ours has ever come so far; the number behind a larger one could not be written down.
+_LARGEST = 10**11
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,14 @@ class Bounds:
     name: str
     #: Seconds between two records.
     period: float
-    #: How many records are kept at least, and how many bytes at most.
+    #: How many records are kept at least, as far as they fit, and how many bytes at most.
     records: int
     size: int
 
 
-#: An hour at a second and a day at ten: 48 MiB at most.
+#: An hour at a second and a day at ten, with four more looks for each of those at which something happens.
 FINE = Bounds("fine", 1.0, 3600, 16 << 20)
-COARSE = Bounds("coarse", 10.0, 8640, 32 << 20)
+COARSE = Bounds("coarse", 10.0, 5 * 8640, 32 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class _Segment:
 
 def segment_names(directory: Dir) -> list[str]:
     """Of both rings, oldest first."""
-    return sorted((name for name in directory.names() if _NAME.fullmatch(name)), key=lambda name: parts(name)[1])
+    names = (name for name in directory.names() if _NAME.fullmatch(name) and parts(name)[1] < _LARGEST)
+    return sorted(names, key=lambda name: parts(name)[1])
 
 
 def parts(name: str) -> tuple[str, int]:
@@ -95,15 +98,15 @@ class Ring:
             self._go_on()
 
     def _take_in(self, name: str) -> Scan | None:
-        """``None`` when it has no head of ours: replay says what it is; it goes when it is the oldest, as others do."""
+        """``None`` when it is none of ours: replay says what it is; it goes when it is the oldest, as others do."""
         try:
             found = frames.scan(read(self._directory, name))
-        except (RecordingError, Untrusted):
+        except (RecordingError, Untrusted, OSError):
             found = None
         status = self._directory.status(name)
         self._old.append(_Segment(name, len(found.frames) if found else 0, status.st_size if status else 0))
         if found is not None:
-            self.seq = max(self.seq, *(one.seq for one in found.frames), 0)
+            self.seq = max(self.seq, *(one.seq for one in found.frames if one.seq < _LARGEST), 0)
         return found
 
     def _cut(self, name: str, found: Scan) -> str:
