@@ -50,6 +50,13 @@ FORMS = [
     ["curl", "--user=me:{secret}", "http://host"],
     ["sh", "-c", "curl -u me:{secret} http://host"],
     ["sshpass", "-p{secret}", "ssh", "host"],
+    ["docker", "login", "-u", "me", "-p", "{secret}"],
+    ["sh", "-c", "docker login -u me -p {secret} host"],
+    ["mysql", "-u", "me", "-p{secret}", "db"],
+    ["redis-cli", "-a", "{secret}"],
+    ["OPENAI_KEY={secret}", "./run"],
+    ["curl", "https://host/x?a=b&sig={secret}"],
+    ["echo", "the password is {secret}, and passphrase {secret}"],
     ["git", "clone", "https://me:{secret}@host/x.git"],
     ["git", "clone", "https://me:{secret}@{secret}@host/x.git"],
     ["git", "clone", "https://{secret}{secret}@host/x.git"],
@@ -117,7 +124,8 @@ def test_an_option_without_value_hides_no_other_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "secret"), [("DB_PASS", True), ("x-api-key", True), ("auth-type", False), ("key", False)]
+    ("name", "secret"),
+    [("DB_PASS", True), ("x-api-key", True), ("auth-type", False), ("key", False), ("MY_KEY", True), ("KEY", False)],
 )
 def test_names(name: str, secret: bool) -> None:
     assert is_secret_name(name) is secret

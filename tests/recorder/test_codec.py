@@ -100,3 +100,15 @@ def test_anything_else_is_refused(data: bytes) -> None:
 def test_json_that_is_too_deep_is_refused() -> None:
     with pytest.raises(RecordingError):
         decode(b"[" * 100_000)
+
+
+def test_no_text_keeps_a_secret_of_a_known_form() -> None:
+    secret = "ghp_abcdefgh12345678"
+    gpu = BUSY.resources[0]
+    assert gpu.holder is not None
+    box = replace(
+        BUSY,
+        resources=(replace(gpu, holder=replace(gpu.holder, lane=f"lane-{secret}")),),
+        flags=(replace(BUSY.flags[0], text=f"left {secret}", remedy=f"kill --reason {secret}"),),
+    )
+    assert secret not in encode(box).decode()

@@ -27,6 +27,8 @@ _SHAPES = re.compile(
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\"]+")
+#: As somebody writes it in a sentence.
+_TOLD = re.compile(r"(?i)\b(pass(?:word|wd|phrase)\s++(?:(?:is|was)\s++)?)(?![-=:'\"])[^\s'\"]+")
 _USERINFO = re.compile(r"://([^\s/?#'\"@:]*)(:[^\s/?#'\"]*)?@")
 #: A user part of this many characters is taken for a token.
 _LONG_USER = 16
@@ -43,7 +45,7 @@ _WHOLE = re.compile(r"([\w.-]+)([:=]\s*)(.+)", re.DOTALL | re.ASCII)
 _HEADERS = {"authorization", "cookie"}
 _ENDINGS = ("token", "password", "passwd", "passphrase", "secret", "apikey", "sshpass", *_HEADERS)
 _WORDS = {"secrets", "credential", "credentials", "pwd"}
-_LAST_WORDS = {"pass", "auth", "pw"}
+_LAST_WORDS = {"pass", "auth", "pw", "sig", "signature"}
 _BEFORE_KEY = {
     "api",
     "access",
@@ -60,8 +62,12 @@ _BEFORE_KEY = {
 _HARMLESS_LAST = {"file", "path", "dir", "count", "length", "limit", "type", "name", "url", "env", "size"}
 #: What is kept of a command line at most, in characters: more than a ticket stores.
 LONGEST_COMMAND = 8192
-#: Options whose value is a secret for one program only.
-_BY_PROGRAM = {"curl": ("-u", "-U", "--user", "--proxy-user"), "sshpass": ("-p",)}
+#: Options whose value is a secret for one program only, or for one verb (``docker login``).
+_BY_PROGRAM = {
+    "curl": ("-u", "-U", "--user", "--proxy-user"),
+    **dict.fromkeys(("sshpass", "login", "mysql", "mysqldump", "mysqladmin", "mariadb"), ("-p",)),
+    "redis-cli": ("-a",),
+}
 
 
 def redact_argv(argv: Sequence[str]) -> list[str]:
@@ -98,6 +104,7 @@ def redact_text(text: str) -> str:
     text = _SHAPES.sub(REDACTED, text)
     text = _USERINFO.sub(_without_password, text)
     text = _BEARER.sub(rf"\g<1>{REDACTED}", text)
+    text = _TOLD.sub(rf"\g<1>{REDACTED}", text)
     return "".join(_without_named(text))
 
 
@@ -113,6 +120,7 @@ def is_secret_name(name: str) -> bool:
         any(word.endswith(_ENDINGS) or word in _WORDS for word in words)
         or words[-1] in _LAST_WORDS
         or any(one in _BEFORE_KEY and other == "key" for one, other in itertools.pairwise(words))
+        or (len(words) > 1 and words[-1] == "key" and name.isupper())  # OPENAI_KEY
     )
 
 

@@ -92,8 +92,13 @@ def _receipt(said: Mapping[str, object] | None) -> Mapping[str, object] | None:
     return {**said, "command": _line(command)} if said and isinstance(command, str) else said
 
 
+def _text(said: str | None) -> str | None:
+    return None if said is None else _line(said)
+
+
 _REDACTED: Mapping[str, Callable[[Any], object]] = {
     "command": _words,
+    **dict.fromkeys(("lane", "text", "remedy"), _text),
     "last_receipt": _receipt,
     "receipts": lambda receipts: [_receipt(one) for one in receipts],
 }

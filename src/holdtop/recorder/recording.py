@@ -196,6 +196,7 @@ class Recording:
             for side in sides[seq]:
                 left -= frames.unpacked_size(side)
                 if left < 0:
+                    self.damage += (f"{self._path}: it tells too much, what was told later is left out",)
                     return
                 try:
                     said = list(_said(frames.unpack_side(side)))
