@@ -178,7 +178,8 @@ def _process_matches(process: Process, wanted: str) -> bool:
 @lru_cache(maxsize=1)
 def _tickets(same: Same[Snapshot], wanted: str, sort: str) -> list[Ticket]:
     shown = [ticket for ticket in tickets(same.value) if not wanted or ticket_matches(ticket, wanted)]
-    return sorted(shown, key=SORTS[sort])
+    key = SORTS[sort]
+    return sorted(shown, key=key) if key else shown
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -175,12 +176,25 @@ def unpack_side(side: bytes) -> Mapping[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
+class _Unpackers(threading.local):
+    """One for each thread, as the library asks: to make one costs more than to unpack a side."""
+
+    def __init__(self) -> None:
+        self.plain = zstandard.ZstdDecompressor()
+
+
+_unpackers = _Unpackers()
+
+
 def unpack(packed: bytes, before: bytes | None = None) -> bytes:
     """A body; ``before`` is the whole one that a delta was packed against. Raises ``RecordingError``."""
-    past = zstandard.ZstdCompressionDict(before, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if before else None
+    unpacker = _unpackers.plain
+    if before:
+        past = zstandard.ZstdCompressionDict(before, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        unpacker = zstandard.ZstdDecompressor(dict_data=past)
     try:
         if not 0 <= zstandard.frame_content_size(packed) <= LARGEST_BODY:
             raise RecordingError("a record says that it is too large")
-        return zstandard.ZstdDecompressor(dict_data=past).decompress(packed)
+        return unpacker.decompress(packed)
     except zstandard.ZstdError as error:
         raise RecordingError(f"a record cannot be unpacked: {error}") from error

@@ -6,6 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from holdtop.console.events import LogLine, parse_event
@@ -67,8 +68,9 @@ class Moments:
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._past: dict[int, Readings] = {}
+        self._parse = lru_cache(2 * KEPT_LINES)(parse_event)  # a week has many more than any moment shows
         #: In the order in which they were told: none is shown before its time.
-        self._lines = [(one.position, parse_event(*one.event)) for one in tape.told if one.event]
+        self._lines = [(one.position, one.event) for one in tape.told if one.event]
 
     def of(self, position: int) -> Moment:
         """Raises ``RecordingError``."""
@@ -77,7 +79,7 @@ class Moments:
             position,
             self._tape.snapshot(position),
             self._history(position),
-            tuple(line for _, line in self._lines[:by_then][-KEPT_LINES:]),
+            tuple(self._parse(*event) for _, event in self._lines[:by_then][-KEPT_LINES:]),
             Acts(tuple(one.act for one in self._tape.told if one.act and one.position <= position), bad=None),
         )
 

@@ -31,8 +31,9 @@ def age(ticket: Ticket) -> float | None:
     return ticket.waited_seconds if ticket.state == "waiting" else ticket.held_seconds
 
 
-SORTS: dict[str, Callable[[Ticket], Any]] = {
-    "position": lambda ticket: (ticket.resource, ticket.position),
+#: ``None``: as a snapshot has them, each resource's holder first.
+SORTS: dict[str, Callable[[Ticket], Any] | None] = {
+    "position": None,
     "age": lambda ticket: -(age(ticket) or 0.0),
     "lane": lambda ticket: (ticket.lane or "", ticket.position),
     "memory": lambda ticket: -_on_device(ticket),
