@@ -54,8 +54,9 @@ VERBS: Mapping[str, Sequence[str]] = {
 HEAD = """\
 # A long recording
 
-{made}. A demo box' looks, one in ten seconds and of the last hour one a second. Medians of {rounds} rounds in which
-all recordings take turns; milliseconds on a processor. What bounds each: [docs/scale.md](../../docs/scale.md).
+{made}. A demo box's looks,
+one in ten seconds and of the last hour one a second. Medians of {rounds} rounds in which all recordings take turns;
+milliseconds on a processor. What bounds each: [docs/scale.md](../../docs/scale.md).
 
 | milliseconds, by hours recorded | {sizes} | most to least |
 |---|{rule}
