@@ -13,6 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
+#: What measurements themselves change in a checkout.
+MADE = ("bench/results", "docs/pictures")
 
 
 def head(command: str, load: float) -> dict[str, Any]:
@@ -30,12 +32,16 @@ def head(command: str, load: float) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Short, and whether anything was changed since; ``no commit`` outside a checkout."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    """Short, and whether anything but results was changed since; ``no commit`` outside a checkout."""
     try:
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        changed = _git("status", "--porcelain", "--", ".", *(f":(exclude){made}" for made in MADE))
+        return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "no commit"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def line(result: Mapping[str, Any]) -> str:

@@ -55,8 +55,8 @@ NAMES = {
 HEAD = """\
 # Scale
 
-{made}. Medians of {rounds} rounds in which all sizes take turns. What bounds each figure:
-[docs/scale.md](../../docs/scale.md).
+{made}.
+Medians of {rounds} rounds in which all sizes take turns. What bounds each figure: [docs/scale.md](../../docs/scale.md).
 """
 
 
