@@ -118,7 +118,7 @@ def by_tickets() -> dict[str, dict[int, float]]:
             with crowd(size) as state:
                 where = ("--state-dir", str(state))
                 acts: dict[str, Callable[[], object]] = {
-                    "status": command("status", *where),
+                    "`holdtop status`": command("status", *where),
                     "json": command("status", "--json", *where),
                     "watch": command("watch", "--once", *where),
                     "join": command("run", "-w", "0", *where, "--", "true"),
@@ -159,13 +159,13 @@ def with_huge_log() -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         where = ("--state-dir", directory)
         acts: dict[str, Callable[[], object]] = {
-            "status": command("status", *where),
-            "watch --once": command("watch", "--once", *where),
-            "run -- true": command("run", *where, "--", "true"),
-            "history": command("history", *where),
-            "(the console's first figures)": lambda: first_figures(directory),
+            "`holdtop status`": command("status", *where),
+            "`holdtop watch --once`": command("watch", "--once", *where),
+            "`holdtop run -- true`": command("run", *where, "--", "true"),
+            "`holdtop history`": command("history", *where),
+            "the console's first figures": lambda: first_figures(directory),
         }
-        acts["run -- true"]()
+        acts["`holdtop run -- true`"]()
         log = Path(directory) / "gpu-queue" / LOG / EVENTS
         end = log.read_bytes()
         end *= TAIL // len(end) + 1
@@ -197,7 +197,7 @@ def page(result: Mapping[str, Any]) -> Iterator[str]:
     yield _row("the scan for device users", result["processes"]["scan"])
     yield _row("`holdtop status --json`", result["processes"]["status"])
     yield "\n| milliseconds, beside an event log | of 256 KiB | of 10 GB | ratio |\n|---|---|---|---|\n"
-    yield from (_row(f"`holdtop {name}`", sizes) for name, sizes in result["log_ms"].items())
+    yield from (_row(name, sizes) for name, sizes in result["log_ms"].items())
 
 
 def _head(what: str, sizes: Sequence[int]) -> str:
