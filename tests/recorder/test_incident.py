@@ -38,7 +38,7 @@ def test_it_tells_what_happened_who_held_what_leaked_and_the_memory(tmp_path: Pa
         f"`{kind}`" for kind in ("taken", "raised", "raised", "raised", "cleared", "cleared", "aborted", "cleared")
     ]
     (holder,) = (line for line in section(text, "Who held") if line.startswith("| `"))
-    for word in ("alice", "nightly-build", "max-hold, dirty", "peak 41.0 GiB", "python train.py"):
+    for word in ("alice", "nightly-build", "max-hold, dirty", "peak 41.0 GiB", "python train.py", ", for 1h30m"):
         assert word in holder
     leaked = "\n".join(section(text, "What leaked"))
     assert "left rocm-smi (pid 5005, unkillable)" in leaked
@@ -152,6 +152,7 @@ def test_foreign_text_is_nothing_but_text(tmp_path: Path, text: str) -> None:
         "ticket": text,
         "reason": text,
         "verdict": text,
+        "held_seconds": 10**400,
         "memory": {"peak_bytes": 10**400},
     }
     worse = replace(evil, resources=(replace(evil.resources[0], receipts=(receipt,)), *evil.resources[1:]))

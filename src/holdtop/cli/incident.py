@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from holdtop.cli.types import take_spans
 from holdtop.errors import RecordingError, UsageError
 from holdtop.recorder import places
 from holdtop.recorder.incident import last_incident, report, stretch
@@ -19,6 +20,7 @@ exit status: 0; 1 when the recording is damaged: up to when it is good is said, 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("incident", help="what happened, as a report", epilog=EPILOG, allow_abbrev=False)
+    take_spans(parser)
     add = parser.add_argument
     add("recording", metavar="DIR|FILE", nargs="?", help="what record, watch or snapshot has written")
     add("--last", action="store_true", help="the newest incident (without DIR|FILE: in the watch's own recording)")

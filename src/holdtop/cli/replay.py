@@ -11,6 +11,7 @@ from holdtop import config
 from holdtop.cli import looking
 from holdtop.cli.console import NO_TERMINAL
 from holdtop.cli.status_text import Text
+from holdtop.cli.types import take_spans
 from holdtop.errors import UsageError
 from holdtop.model.changes import changes
 from holdtop.model.schema import to_mapping
@@ -20,7 +21,7 @@ from holdtop.render import clean
 
 #: Status of a recording that is damaged, whatever else was asked for.
 DAMAGED = 1
-EPILOG = f"""TIME: {FORMS} (write --at=-10m, --changes=-10m..end).
+EPILOG = f"""TIME: {FORMS}.
 Without one of the options: the console, which needs a terminal (4).
 exit status: 0; 1 when the recording is damaged: up to when it is good is said on stderr, and that much is shown; also
 1 when nothing was recorded within a minute of an instant that is asked for."""
@@ -28,6 +29,7 @@ exit status: 0; 1 when the recording is damaged: up to when it is good is said o
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("replay", help="look at a recording", epilog=EPILOG, allow_abbrev=False)
+    take_spans(parser)
     add = parser.add_argument
     add("recording", metavar="DIR|FILE", help="what record, watch or snapshot has written")
     what = parser.add_mutually_exclusive_group()
@@ -60,7 +62,7 @@ def _lines(args: argparse.Namespace, recording: Recording) -> Iterator[str]:
     if args.changes:
         begin, dots, end = args.changes.partition("..")
         if not dots:
-            raise UsageError(f"--changes {args.changes}: write both instants, as in --changes=-10m..end")
+            raise UsageError(f"--changes {args.changes}: write both instants, as in --changes -10m..end")
         found = changes(*(recording.snapshot(recording.seek(text, last)) for text in (begin, end)))
         said = ({"change": one.sign, "text": one.text} for one in found)
         return map(json.dumps, said) if args.json else (clean(f"{one.sign} {one.text}") for one in found)

@@ -95,3 +95,8 @@ def cpus(text: str) -> frozenset[int]:
     if not wanted or not wanted.issubset(mine):
         raise argparse.ArgumentTypeError(f"{text!r}: this process may use the CPUs {','.join(map(str, mine))}")
     return frozenset(wanted)
+
+
+def take_spans(parser: argparse.ArgumentParser) -> None:
+    """``--at -10m``: a minus before a digit begins an instant, and no option of ``parser``."""
+    parser._negative_number_matcher = re.compile(r"-\d", re.ASCII)  # argparse knows them as -10 only

@@ -5,11 +5,15 @@ It says what was seen and nothing else; all foreign text stands in code spans, w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from holdtop.model.clock import parse
+from holdtop.model.past import LONGEST, number
 from holdtop.model.values import PARTS, SEVERITIES, Flag, Process, Reading, Snapshot, Ticket
 from holdtop.recorder.marks import Mark
 from holdtop.recorder.recording import Recording, clock
@@ -118,8 +122,8 @@ def _holders(looks: Sequence[Snapshot]) -> Iterator[str]:
     for name, ticket in dict.fromkeys((*seen, *ended)):
         receipt = ended.get((name, ticket), {})
         if at := seen.get((name, ticket)):
-            holder, times = at[-1][1], f"{at[0][0]} to {at[-1][0]}"
-            who: tuple[object, ...] = (holder.lane, holder.user, " ".join(holder.command), times)
+            holder = at[-1][1]
+            who: tuple[object, ...] = (holder.lane, holder.user, " ".join(holder.command), _held(at, receipt))
         else:
             who = (receipt.get("lane"), None, receipt.get("command"), "between two looks")
         how = ", ".join(str(receipt.get(key)) for key in ("at", "reason", "verdict"))
@@ -127,7 +131,18 @@ def _holders(looks: Sequence[Snapshot]) -> Iterator[str]:
     if not rows:
         yield "Nobody held anything, as far as was seen."
         return
-    yield from table(("resource", "ticket", "lane", "user", "command", "seen", "ended", "memory"), rows)
+    yield from table(("resource", "ticket", "lane", "user", "command", "held", "ended", "memory"), rows)
+
+
+def _held(at: Sequence[tuple[str, Ticket]], receipt: Mapping[str, object]) -> str:
+    """Since when, and for how long; without a receipt, until when at least."""
+    since, taken, age = at[0][0], parse(at[0][0]), number(at[0][1].held_seconds, LONGEST)
+    if taken and age is not None:
+        with contextlib.suppress(OverflowError):
+            since = (taken - timedelta(seconds=age)).isoformat(timespec="seconds")
+    seconds = number(receipt.get("held_seconds"), LONGEST)
+    until = f"seen until {at[-1][0]}" if seconds is None else f"for {duration_text(seconds)}"
+    return f"from {since}, {until}"
 
 
 def _ended(looks: Sequence[Snapshot]) -> dict[tuple[str, str], Mapping[str, object]]:
