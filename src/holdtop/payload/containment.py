@@ -120,7 +120,7 @@ def prepare(mode: Mode, name: str, scopes: ScopeMaker) -> Place:
     also = ""
     home = Cgroup.of(os.getpid())
     if home is None:
-        place.why = "no version 2 cgroup hierarchy is mounted"
+        place.why = "no version 2 cgroup hierarchy is mounted that shows this process's own cgroup"
     elif not _made(place, home):
         refused = scopes.why_not()
         place.scope = None if refused else scopes.start

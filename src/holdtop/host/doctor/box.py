@@ -64,7 +64,8 @@ def cgroups(home: Cgroup | None, no_scope: str | None) -> Said:
         return Fact("cgroup", "a hold from here has a cgroup of its own, a scope of the user's service manager")
     why = "a payload is kept together by descent and mark alone: no freeze, no end in one step, no --contain cgroup"
     if home is None:
-        what, remedy = "no version 2 cgroup hierarchy", "boot with systemd.unified_cgroup_hierarchy=1"
+        what = "no version 2 cgroup hierarchy is mounted here that shows this process's own cgroup"
+        remedy = "boot with systemd.unified_cgroup_hierarchy=1; a container needs a cgroup namespace that is writable"
     else:
         what = f"the cgroup {home.path} is not delegated to this account, and {no_scope}"
         remedy = "Delegate=yes in the unit that starts holds (systemctl edit UNIT); or log in, so that there is a bus"
