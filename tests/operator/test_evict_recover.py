@@ -131,11 +131,13 @@ def _recorded(state: Box, ticket: str) -> list[int]:
 
 def test_a_ghost_is_freed_and_its_leftovers_end_first(state: Box, bystander: subprocess.Popen[bytes]) -> None:
     ticket, left = ghost(state, "sh", "-c", f"sleep {NAP} & wait")
-    plan = plan_recover(shown(state), "gpu", state_dir=str(state.state))
+    known = [process(seen, "record", 1 << 20) for pid in left if (seen := read_stat(pid))]
+    plan = plan_recover(shown(state, known), "gpu", state_dir=str(state.state))
     assert plan.ticket == ticket
     assert {one.pid for one in plan.targets} == set(left)
     outcome = execute(plan, reason="ghost", grace=1)
     assert outcome.status == 0, outcome
+    assert plan.expected_bytes == outcome.returned_bytes == len(left) << 20
     assert bystander.poll() is None
     assert not any((stat := read_stat(pid)) and not stat.dead for pid in left)
     assert state.leftovers() == []

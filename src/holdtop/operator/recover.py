@@ -6,7 +6,8 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from holdtop.errors import GoneError, RefusedError
 from holdtop.hold import events, freeing, recovery, survivors
@@ -17,9 +18,10 @@ from holdtop.hold.places import Places, resolve
 from holdtop.hold.stop import user_name
 from holdtop.hold.ticket import INITIAL_PIDNS, namespace
 from holdtop.hold.view import QueueView, TicketFile, TokenFile
-from holdtop.model.values import Snapshot
+from holdtop.model.values import Process, Snapshot
+from holdtop.operator import select
 from holdtop.operator.deed import Deed, Done, fates, returned
-from holdtop.operator.proof import device_bytes
+from holdtop.operator.proof import device_bytes, expected, target
 from holdtop.operator.remove import mark
 from holdtop.operator.values import Plan, Target
 from holdtop.payload.custody import Left
@@ -33,7 +35,7 @@ def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
     with _pinned(places) as pinned:
         view = look(places)
         token = _judged(view, snapshot)
-    targets = _leftovers(view, token)
+    targets = _leftovers(view, token, map(target, _shown(snapshot)))
     kept = places.token_parent + "/" + freeing.kept_name(places, token) if token.kind == "garbled" else None
     authors = {token.uid, *(ticket.uid for ticket in _dead_holds(view, token))}
     return Plan(
@@ -48,7 +50,7 @@ def plan(snapshot: Snapshot, resource: str, state_dir: str | None) -> Plan:
         targets=targets,
         weak=(),
         spared=("the waiting tickets: the next one takes over", "every process that is not proven to be left"),
-        expected_bytes=None,
+        expected_bytes=expected(targets),
         needs_typing=token.kind != "holdtop" or authors != {os.getuid()},
         typed=token.ticket_id or resource,
         means="recover",
@@ -61,7 +63,7 @@ def still_ghost(plan: Plan, places: Places) -> tuple[Target, ...]:
     """Raises ``GoneError`` or ``RefusedError``."""
     with _pinned(places, plan.nonce):
         view = look(places)
-        return _leftovers(view, _judged(view, None))
+        return _leftovers(view, _judged(view, None), plan.targets)
 
 
 def recover(deed: Deed) -> Done:
@@ -202,9 +204,22 @@ def _why_kept(token: TokenFile, left: recovery.Leftovers) -> str | None:
     return f"the token stays: pids {left.denied} still run, and only {user_name(token.uid)} or root may end them"
 
 
-def _leftovers(view: QueueView, token: TokenFile) -> tuple[Target, ...]:
-    """The recorded members that live and are their author's own."""
-    return tuple(target for ticket in _dead_holds(view, token) for target in _members(view, ticket))
+def _shown(snapshot: Snapshot) -> Iterator[Process]:
+    for ticket in select.tickets(snapshot):
+        yield from ticket.payload.processes if ticket.payload else ()
+    yield from snapshot.leftovers
+
+
+def _leftovers(view: QueueView, token: TokenFile, seen: Iterable[Target]) -> tuple[Target, ...]:
+    """The recorded members that live and are their author's own, with the figures of those that were seen."""
+    known = {(one.pid, one.start_ticks): one for one in seen}
+    left = (one for ticket in _dead_holds(view, token) for one in _members(view, ticket))
+    return tuple(_with_figures(one, known.get((one.pid, one.start_ticks), one)) for one in left)
+
+
+def _with_figures(one: Target, seen: Target) -> Target:
+    size = one.device_bytes if seen.device_bytes is None else seen.device_bytes
+    return replace(one, command=seen.command, device_bytes=size)
 
 
 def _members(view: QueueView, ticket: TicketFile) -> Iterator[Target]:
