@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -14,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from holdtop.errors import RecordingError
+from holdtop.hold import audit
 from holdtop.model.values import Resource, Snapshot
 from holdtop.recorder import codec, frames
 from holdtop.recorder.recorder import Recorder
 from holdtop.recorder.recording import Recording
 from holdtop.recorder.ring import COARSE, FINE, Bounds
 from tests.hold.test_weather_disks import in_mount_namespace
-from tests.recorder.scenes import STORY, at, read, record
+from tests.recorder.scenes import SETTLED, STORY, at, read, record
 
 DRIVER = [sys.executable, "-m", "tests.recorder.driver"]
 ROOT = Path(__file__).parents[2]
@@ -85,6 +87,38 @@ def test_a_recorder_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
         record(tmp_path / "r", STORY, (FINE,))
     assert [one.taken_at for one in read(tmp_path / "r")] == [one.taken_at for one in STORY] * 3
     assert len(list((tmp_path / "r").glob("*.rec"))) == 1
+
+
+@pytest.mark.parametrize("looks", [STORY, SETTLED])
+@pytest.mark.parametrize(("end", "begin"), [(1, 1), (2, 2), (1, 2), (2, 3), (3, 3), (2, 4)])
+def test_what_happens_between_two_recorders_is_told_as_by_one(
+    tmp_path: Path, looks: tuple[Snapshot, ...], end: int, begin: int
+) -> None:
+    record(tmp_path / "one", (*looks[:end], *looks[begin:]))
+    record(tmp_path / "two", looks[:end])
+    record(tmp_path / "two", looks[begin:])
+    one, two = (Recording(str(tmp_path / name)).marks() for name in ("one", "two"))
+    assert one == two
+    assert one
+
+
+def test_an_act_between_two_recorders_is_told_once(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    (queue / audit.AUDIT).mkdir(parents=True, mode=0o700)
+    queue.chmod(0o700)
+    looks = [
+        at(second, replace(QUIET, resources=(replace(QUIET.resources[0], queue_path=str(queue)),)))
+        for second in range(3)
+    ]
+    act = {"uid": os.getuid(), "verb": "kill", "kind": "intent", "reason": "stuck"}
+    acts = [{**act, "at": one.taken_at, "seq": place, "hash": str(place)} for place, one in enumerate(looks)]
+    written = queue / audit.AUDIT / f"{os.getuid()}{audit.SUFFIX}"
+    for look, said in zip(looks, acts, strict=True):
+        with written.open("a") as file:
+            print(json.dumps(said), file=file)
+        record(tmp_path / "r", [look])
+    marked = [mark.at for _, mark in Recording(str(tmp_path / "r")).marks()]
+    assert marked == [look.taken_at for look in looks[1:]], "the first was there before anybody looked"
 
 
 @pytest.mark.parametrize("what", ["largest", "fifo", "link", "empty"])

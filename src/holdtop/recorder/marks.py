@@ -36,9 +36,11 @@ def marks(
     """What happened since ``previous``, by its look, the flags that changed, and the new records of the audits."""
     found = [*_of_flags(snapshot, notices), *_of_acts(snapshot, acts)]
     if previous is not None:
-        before = {one.name: one for one in previous.resources}
+        before = {(one.name, one.queue_path): one for one in previous.resources}  # another state has other holds
         for resource in snapshot.resources:
-            found += _of_holds(before.get(resource.name), resource, previous.taken_at, snapshot.taken_at)
+            found += _of_holds(
+                before.get((resource.name, resource.queue_path)), resource, previous.taken_at, snapshot.taken_at
+            )
     return tuple(found)
 
 
@@ -71,7 +73,7 @@ def _of_holds(before: Resource | None, after: Resource, since: str, at: str) -> 
         if ticket in known:
             if known[ticket] != receipt:
                 yield _settled(receipt, after.name, at)
-        elif not unread or _later(receipt, since):
+        elif not unread or later(receipt, since):
             if old is None or old.id != ticket:
                 yield _taken(ticket, receipt.get("lane"), after.name, at)
             yield _released(receipt, after.name, at)
@@ -81,8 +83,9 @@ def _of_holds(before: Resource | None, after: Resource, since: str, at: str) -> 
         yield _taken(new.id, new.lane, after.name, at)
 
 
-def _later(receipt: Mapping[str, object], since: str) -> bool:
-    ended, looked = parse(_text(receipt.get("at")) or ""), parse(since)
+def later(said: Mapping[str, object], since: str) -> bool:
+    """Whether a receipt or an act is of after that instant."""
+    ended, looked = parse(said.get("at")), parse(since)
     return ended is not None and looked is not None and ended > looked
 
 

@@ -52,6 +52,7 @@ class MemoryStore:
     """As ``Store``, of one ring."""
 
     cut: tuple[str, ...] = ()
+    newest: bytes | None = None
 
     def __init__(self) -> None:
         self.ring = MemoryRing(BOUNDS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -16,7 +18,7 @@ from holdtop.model.clock import parse
 from holdtop.model.standing import Standing
 from holdtop.model.values import Snapshot
 from holdtop.recorder import codec, frames
-from holdtop.recorder.marks import Mark, marks
+from holdtop.recorder.marks import Mark, later, marks
 from holdtop.recorder.news import News, Reader
 from holdtop.recorder.ring import COARSE, FINE, FULL, Bounds, Ring
 
@@ -44,6 +46,8 @@ class Store:
             raise unusable(path, error) from error
         #: What had to be cut off at the start.
         self.cut: tuple[str, ...] = ()
+        #: The body of the last look that was recorded before.
+        self.newest: bytes | None = None
         self.rings: tuple[Ring, ...] = ()
         head = {"host": os.uname().nodename, "holdtop": __version__}
         try:
@@ -51,6 +55,7 @@ class Store:
             fcntl.flock(self._directory.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no file, which could be removed below it
             self.rings = tuple(Ring(self._directory, one, head) for one in bounds)
             self.cut = tuple(said for ring in self.rings for said in ring.reopen())
+            self.newest = next((ring.newest for ring in self.rings if ring.newest), None)
         except BlockingIOError:
             self.close()
             raise RecordingError(f"{path}: another recorder keeps this recording; name another directory") from None
@@ -80,6 +85,9 @@ class Keeper(Protocol):
     def cut(self) -> Sequence[str]: ...
 
     @property
+    def newest(self) -> bytes | None: ...
+
+    @property
     def rings(self) -> Sequence[Any]: ...
 
     def append(self, ring: Any, seq: int, at_ms: int, side: bytes, body: bytes) -> None: ...
@@ -103,6 +111,8 @@ class Recorder:
         self._said: str | None = None
         self._again = 0.0
         self._previous: Snapshot | None = None
+        #: The last look of the recorder before, until ours.
+        self._before: Snapshot | None = None
         self._standing, self._reader = Standing(), Reader()
         #: By ring: when the next record is due, and what is to be told beside it.
         self._due = dict.fromkeys((one.name for one in bounds), 0.0)
@@ -113,6 +123,9 @@ class Recorder:
         self._store = self._make(self._path, self._bounds)
         for said in self._store.cut:
             self._complain(said)
+        if self._previous is None and self._store.newest is not None:
+            with contextlib.suppress(RecordingError):
+                self._before = codec.decode(self._store.newest)
 
     def take(self, snapshot: Snapshot) -> None:
         """Record what is due. Raises nothing: whoever watches goes on watching."""
@@ -125,13 +138,14 @@ class Recorder:
         self._due = {name: max(due, rest) for name, due in self._due.items()}
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._note(snapshot)
+        try:
+            if self._store is None and snapshot.at >= self._again:
+                self.open()
+        finally:
+            self._note(snapshot)
         due = [one for one in self._bounds if snapshot.at >= self._due[one.name] - _EARLY]
-        if not due or (self._store is None and snapshot.at < self._again):
+        if not due or self._store is None:
             return
-        if self._store is None:
-            self.open()
-        assert self._store is not None
         body = codec.encode(snapshot)
         seq = 1 + max(ring.seq for ring in self._store.rings)
         for ring in self._store.rings:
@@ -148,10 +162,20 @@ class Recorder:
     def _note(self, snapshot: Snapshot) -> None:
         """What happened is kept until it is on the disk, whatever becomes of the look that saw it."""
         news = self._reader.read(snapshot)
-        new = marks(self._previous, snapshot, self._standing.compare(snapshot), news.fresh)
+        new = self._happened(snapshot, news)
         self._previous = snapshot
         for waiting in self._waiting.values():
             waiting.add(new, news)
+
+    def _happened(self, snapshot: Snapshot, news: News) -> tuple[Mark, ...]:
+        notices = tuple(self._standing.compare(snapshot))
+        if (before := self._before) is None:
+            return marks(self._previous, snapshot, notices, news.fresh)
+        # What was recorded has lost its secrets: so does what it is compared with.
+        self._before, now, standing = None, codec.decode(codec.encode(snapshot)), Standing()
+        deque(standing.compare(before), maxlen=0)
+        meanwhile = [act for act in news.acts if later(act, before.taken_at)]
+        return marks(before, now, standing.compare(now), meanwhile)
 
     def _fail(self, error: Exception, at: float) -> None:
         said = str(error) if isinstance(error, RecordingError) else str(unusable(self._path, error))

@@ -69,6 +69,18 @@ def read(directory: Dir, name: str, begin: int = 0, size: int = frames.LARGEST_B
         return file.read(size)
 
 
+def _last_body(found: Scan) -> bytes | None:
+    whole = next((one for one in reversed(found.frames) if one.kind == frames.WHOLE), None)
+    if whole is None:
+        return None
+    last = found.frames[-1]
+    try:
+        body = frames.unpack(whole.body)
+        return body if last is whole else frames.unpack(last.body, body)
+    except RecordingError:
+        return None
+
+
 class Ring:
     """One writer's. Each method raises ``OSError``, and leaves the ring as it was before."""
 
@@ -82,6 +94,8 @@ class Ring:
         self._packer = Packer()
         #: The newest record's number that is on the disk.
         self.seq = 0
+        #: The body of the last record that was there before, as far as it can be read.
+        self.newest: bytes | None = None
 
     def reopen(self) -> Iterator[str]:
         """Go on behind what is there. Yields what had to be cut off."""
@@ -92,6 +106,7 @@ class Ring:
             found = self._take_in(name)
         if found is None:
             return
+        self.newest = _last_body(found)
         if found.torn:
             yield self._cut(names[-1], found)
         if found.torn or found.why is None:
