@@ -55,6 +55,16 @@ def test_a_hold_that_settles_was_released_once(tmp_path: Path) -> None:
     assert [one.text for one in changes(SETTLED[0], SETTLED[2])] == ["gpu released: nightly-build, exited, clean"]
 
 
+def test_no_mark_tells_the_secret_in_a_lanes_name(tmp_path: Path) -> None:
+    lane = "ghp_abcdefgh12345678"
+    held = replace(QUIET, resources=(resource("gpu", replace(HOLDER, lane=lane)),))
+    over = replace(QUIET, resources=(resource("gpu", None, receipts=({**RECEIPT, "lane": lane},)),))
+    assert marks_of(tmp_path, at(0, QUIET), at(1, held), at(2, over)) == [
+        (1, "taken", "REDACTED holds gpu"),
+        (2, "aborted", "REDACTED released gpu: dirty, ended by max-hold"),
+    ]
+
+
 def test_who_is_gone_without_a_receipt_is_said(tmp_path: Path) -> None:
     found = marks_of(tmp_path, at(0, replace(BUSY, flags=())), at(1, QUIET))
     assert found == [(1, "released", "nightly-build is gone, and left no receipt")]

@@ -137,7 +137,7 @@ def test_a_snapshot_is_one_file_and_never_overwrites_one(tmp_path: Path) -> None
     done = box.verb("snapshot", str(file))
     assert (done.returncode, done.stdout) == (0, "")
     again = box.verb("snapshot", str(file))
-    assert (again.returncode, "File exists" in again.stderr) == (1, True)
+    assert (again.returncode, "name another file" in again.stderr) == (1, True)
     recording = Recording(str(file))
     holder = recording.snapshot(0).resources[0].holder
     assert holder is not None

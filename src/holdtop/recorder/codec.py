@@ -83,22 +83,28 @@ def _words(command: tuple[str, ...]) -> Sequence[str]:
 
 #: Longest command line that is looked through word by word, in characters.
 _LONGEST = 8192
-_line = lru_cache(maxsize=4096)(redact_text)
+_line = lru_cache(maxsize=1 << 14)(redact_text)
+
+
+def _text(said: object) -> object:
+    """All texts in it."""
+    if isinstance(said, str):
+        return _line(said)
+    if isinstance(said, Mapping):
+        return {_text(key): _text(value) for key, value in said.items()}
+    return [_text(one) for one in said] if isinstance(said, list | tuple) else said
 
 
 def _receipt(said: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Written by a hold of ours without secrets, by anybody else in any form."""
-    command = said.get("command") if said else None
-    return {**said, "command": _line(command)} if said and isinstance(command, str) else said
+    """Only its words: what else is in it has a form, and is in each look again."""
+    return {**said, **{key: _text(said[key]) for key in _WORDS & said.keys()}} if said else said
 
 
-def _text(said: str | None) -> str | None:
-    return None if said is None else _line(said)
-
-
+_WORDS = {"lane", "command", "left", "suspects"}
 _REDACTED: Mapping[str, Callable[[Any], object]] = {
     "command": _words,
-    **dict.fromkeys(("lane", "text", "remedy"), _text),
+    **dict.fromkeys(("lane", "text", "remedy", "name", "why", "about", "cwd", "log_path", "being_ended_by"), _text),
+    "limits": _text,
     "last_receipt": _receipt,
     "receipts": lambda receipts: [_receipt(one) for one in receipts],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from holdtop.hold.redact import redact_text
@@ -41,14 +41,14 @@ def marks(
             found += _of_holds(
                 before.get((resource.name, resource.queue_path)), resource, previous.taken_at, snapshot.taken_at
             )
-    return tuple(found)
+    return tuple(replace(one, text=redact_text(one.text)) for one in found)
 
 
 def _of_flags(snapshot: Snapshot, notices: Iterable[Notice]) -> Iterator[Mark]:
     for notice in notices:
         flag, up = notice.flag, notice.state == "raised"
         kind: Kind = "reset" if up and flag.kind == "gpu-reset" else "raised" if up else "cleared"
-        text = redact_text(clean(f"{flag.kind}: {flag.text}", LONG))
+        text = clean(f"{flag.kind}: {flag.text}", LONG)
         yield Mark(snapshot.taken_at, kind, flag.severity if up else "info", flag.resource, flag.ticket, text)
 
 
@@ -58,7 +58,7 @@ def _of_acts(snapshot: Snapshot, acts: Iterable[Mapping[str, Any]]) -> Iterator[
         words = f"{act.get('verb')} {act.get('kind')} by uid {act.get('uid')}: {said}"
         at, resource, ticket = (_text(act.get(key)) for key in ("at", "resource", "ticket"))
         severity: Literal["info", "warning"] = "info" if act.get("status") in (0, None) else "warning"
-        yield Mark(at or snapshot.taken_at, "act", severity, resource, ticket, redact_text(clean(words, LONG)))
+        yield Mark(at or snapshot.taken_at, "act", severity, resource, ticket, clean(words, LONG))
 
 
 def _of_holds(before: Resource | None, after: Resource, since: str, at: str) -> Iterator[Mark]:

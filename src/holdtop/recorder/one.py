@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from holdtop import __version__
+from holdtop.errors import RecordingError
 from holdtop.hold.files import write_all
 from holdtop.model.standing import Standing
 from holdtop.model.values import Snapshot
@@ -30,6 +31,8 @@ def write(path: str, snapshot: Snapshot) -> int:
             raise
         finally:
             os.close(fd)
+    except FileExistsError:
+        raise RecordingError(f"{path} exists, and is left alone: name another file") from None
     except OSError as error:
         raise unusable(path, error) from error
     return len(data)
