@@ -29,6 +29,7 @@ BROKEN = {
     "spared": ({"KillMode=mixed": "KillMode=mixed\nSendSIGKILL=no"}, ["kill-mode"]),
     "hour": ({"RestartSec=30": "RestartSec=30\nRuntimeMaxSec=3600"}, ["run-time"]),
     "score": ({"OOMPolicy=continue": "OOMPolicy=continue\nOOMScoreAdjust=-1"}, ["oom-score"]),
+    "static": ({"[Install]": "", "WantedBy=multi-user.target": ""}, ["not-enabled"]),
     "undelegated": ({"Delegate=yes": "Delegate=no"}, ["delegate"]),
     "hasty": ({"TimeoutStopSec=5min": "TimeoutStopSec=1s"}, ["timeout-stop"]),
     "tmp": ({"Delegate=yes": "Delegate=yes\nPrivateTmp=yes"}, ["hidden"]),

@@ -83,6 +83,10 @@ def _no_unit(settings: Settings, state: str) -> Finding:
     return _finding(settings, "no-unit", what, "no job is taken", remedy)
 
 
+#: As ``systemctl is-enabled`` says it; none is said of a unit whose file is gone, which is another finding.
+_STARTS_AT_BOOT = ("enabled", "alias", "generated", "")
+
+
 def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
     systemctl = _systemctl(settings)
     if said["ActiveState"] != "active":
@@ -99,9 +103,10 @@ def _state(settings: Settings, said: Properties) -> Iterator[Finding]:
             "its last end was no orderly one",
             f"{log(settings)}; {systemctl} restart {settings.unit}",
         )
-    if said["UnitFileState"] == "disabled":
+    if (state := said["UnitFileState"]) not in _STARTS_AT_BOOT:
         why = "after the next boot nobody takes jobs"
-        yield _finding(settings, "not-enabled", "it is disabled", why, f"{systemctl} enable {settings.unit}")
+        remedy = install(settings, said) if state == "static" else f"{systemctl} enable {settings.unit}"
+        yield _finding(settings, "not-enabled", f"it is {state}", why, remedy)
     user = said["User"] if settings.system else settings.user
     if user != settings.user:
         why = "jobs are unreviewed code and need that account's bounds"
