@@ -136,6 +136,15 @@ def test_nothing_changed_between_a_look_and_itself() -> None:
     assert changes(BUSY, BUSY) == ()
 
 
+def test_what_is_bad_among_the_changes_says_how_bad() -> None:
+    worse = {f"flag {one.severity} {one.kind}: {one.text}": one.severity for one in BUSY.flags}
+    told = {one.text: one.severity for one in changes(replace(BUSY, flags=()), BUSY)}
+    assert told == worse
+    receipts = ({"ticket": "1", "verdict": "clean"}, {"ticket": "2", "verdict": "dirty"})
+    after = replace(QUIET, resources=(replace(QUIET.resources[0], receipts=receipts), *QUIET.resources[1:]))
+    assert [one.severity for one in changes(QUIET, after)] == [None, "warning"]
+
+
 def test_what_changed() -> None:
     grown = process(3977, 1, "python3", gtt_bytes=9 << 30)
     (left,) = QUIET.leftovers or (BUSY.leftovers[0],)

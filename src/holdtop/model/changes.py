@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from holdtop.model.standing import flag_key
-from holdtop.model.values import PARTS, Process, Reading, Resource, Snapshot, Ticket
+from holdtop.model.values import PARTS, Process, Reading, Resource, Severity, Snapshot, Ticket
 from holdtop.render import MIB, bytes_text, short_bytes
 
 #: Less than so many bytes, or than so much of another unit, is no change to look at.
@@ -31,6 +31,8 @@ class Change:
 
     sign: Literal["+", "-", "~"]
     text: str
+    #: How bad it is: of a flag that is there now, and of a release that was not clean.
+    severity: Severity | None = None
 
 
 def changes(before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
@@ -54,10 +56,16 @@ def _box(before: Snapshot, after: Snapshot) -> Iterator[Change]:
 
 
 def _flags(before: Snapshot, after: Snapshot) -> Iterator[Change]:
-    yield from _sets(before.flags, after.flags, flag_key, lambda flag: f"flag {flag.severity} {flag.kind}: {flag.text}")
+    yield from _sets(
+        before.flags,
+        after.flags,
+        flag_key,
+        lambda flag: f"flag {flag.severity} {flag.kind}: {flag.text}",
+        lambda flag: flag.severity,
+    )
     for _, old, new in _both(before.flags, after.flags, flag_key):
         if old.severity != new.severity:
-            yield Change("~", f"flag {new.kind}: {old.severity}, then {new.severity}")
+            yield Change("~", f"flag {new.kind}: {old.severity}, then {new.severity}", new.severity)
 
 
 def _resources(before: Snapshot, after: Snapshot) -> Iterator[Change]:
@@ -74,9 +82,13 @@ def _resources(before: Snapshot, after: Snapshot) -> Iterator[Change]:
             lane, reason, verdict = (receipt.get(key) for key in ("lane", "reason", "verdict"))
             known = earlier.get(str(receipt.get("ticket")))
             if known is None:
-                yield Change("+", f"{name} released: {lane}, {reason}, {verdict}")
+                yield Change("+", f"{name} released: {lane}, {reason}, {verdict}", _of(verdict))
             elif known != receipt:
-                yield Change("~", f"{name} settled: {lane}, {known.get('verdict')}, then {verdict}")
+                yield Change("~", f"{name} settled: {lane}, {known.get('verdict')}, then {verdict}", _of(verdict))
+
+
+def _of(verdict: object) -> Severity | None:
+    return None if verdict == "clean" else "warning"
 
 
 def _processes(before: Snapshot, after: Snapshot) -> Iterator[Change]:
@@ -108,10 +120,14 @@ def _readings(before: Snapshot, after: Snapshot) -> Iterator[Change]:
 
 
 def _sets(
-    before: Iterable[T], after: Iterable[T], key: Callable[[T], Hashable], text: Callable[[T], str]
+    before: Iterable[T],
+    after: Iterable[T],
+    key: Callable[[T], Hashable],
+    text: Callable[[T], str],
+    severity: Callable[[T], Severity | None] = lambda _: None,
 ) -> Iterator[Change]:
     old, new = ({key(one): one for one in of} for of in (before, after))
-    yield from (Change("+", text(one)) for at, one in new.items() if at not in old)
+    yield from (Change("+", text(one), severity(one)) for at, one in new.items() if at not in old)
     yield from (Change("-", text(one)) for at, one in old.items() if at not in new)
 
 

@@ -17,15 +17,13 @@ from holdtop.console.replaying.moments import Moment
 from holdtop.console.replaying.player import Player
 from holdtop.console.replaying.shown import ShownScreen
 from holdtop.console.screens.reading import Reading
-from holdtop.console.view.text import Line, Role, Span, line, title, wrapped
+from holdtop.console.view.text import Line, Span, line, title, wrapped
 from holdtop.console.widgets.panel import Look
 from holdtop.console.widgets.small import Field, TextPanel
 from holdtop.errors import HoldtopError
 from holdtop.model.changes import changes
 from holdtop.model.values import Snapshot
 from holdtop.recorder.seeking import FORMS
-
-_ROLES: dict[str, Role] = {"+": "warning", "-": "ok", "~": "info"}
 
 
 class ReplayScreen(ShownScreen):
@@ -124,5 +122,5 @@ class ChangesScreen(Reading):
         glyphs = self._look.glyphs
         shown = [title("What changed", glyphs.clean(self._times, 80), width, glyphs)]
         for change in self._changes:
-            shown += wrapped(f"{change.sign} {change.text}", width, glyphs, _ROLES[change.sign], indent=1)
+            shown += wrapped(f"{change.sign} {change.text}", width, glyphs, change.severity or "text", indent=1)
         return shown if self._changes else [*shown, line(Span(" nothing that counts", "muted"))]
