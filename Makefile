@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 4
+# Most tests wait for processes that they have started.
+JOBS ?= 6
 PIP_TOOLS := pip-tools==7.6.2
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE = build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
