@@ -92,10 +92,10 @@ class World:
 
     def _note_logs(self, snapshot: Snapshot) -> None:
         """Remember the logs of holds, some time beyond their ends: that is when they are looked at."""
-        for ticket in tickets(snapshot):
-            if ticket.log_path and ticket.uid is not None and ticket.log_path not in self.logs:
-                self.held_logs.pop(ticket.log_path, None)
-                self.held_logs[ticket.log_path] = ticket.uid
+        for holder in (resource.holder for resource in snapshot.resources):  # who waits has said of none yet
+            if holder and holder.log_path and holder.uid is not None and holder.log_path not in self.logs:
+                self.held_logs.pop(holder.log_path, None)
+                self.held_logs[holder.log_path] = holder.uid
         for path in list(self.held_logs)[:-HELD_LOGS]:
             if path != self.log_file:
                 del self.held_logs[path]
